@@ -1,0 +1,77 @@
+"""Kernels of the loop."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def pairs_of_matches(  # type: ignore[no-untyped-def]
+    order, starts, first_key, counts, row_at, matched_before, unfinished,
+    every_match, once, absent, state, index, rows,
+):  # fmt: skip
+    """Fills (index, rows) with output pairs from where state = (key, its first match, waiting row, match)
+    stands; matched_before counts the first key's rows from earlier windows. Returns the number of pairs;
+    the work is done when state[0] = counts.size.
+    """
+    filled = 0
+    j, base, i, m = state[0], state[1], state[2], state[3]
+    while j < counts.size and filled < index.size:
+        key = first_key + j
+        waiting = starts[key + 1] - starts[key]
+        count = counts[j]
+        complete = not (unfinished and j == counts.size - 1)
+        total = count + (matched_before if j == 0 else 0)
+        if every_match and count > 0:
+            while i < waiting and filled < index.size:
+                row = order[starts[key] + i]
+                while m < count and filled < index.size:
+                    index[filled] = row
+                    rows[filled] = row_at[base + m]
+                    filled += 1
+                    m += 1
+                if m == count:
+                    m = 0
+                    i += 1
+            if i < waiting:
+                break
+        elif complete and ((once and total > 0) or (absent and total == 0)):
+            while i < waiting and filled < index.size:
+                index[filled] = order[starts[key] + i]
+                rows[filled] = 0
+                filled += 1
+                i += 1
+            if i < waiting:
+                break
+        base += count
+        j += 1
+        i = m = 0
+    state[0], state[1], state[2], state[3] = j, base, i, m
+    return filled
+
+
+@njit(cache=True, nogil=True)
+def count_served(starts, first_key, counts, matched_before, unfinished):  # type: ignore[no-untyped-def]
+    """(stream rows whose key is complete and has rows, those whose key has none)"""
+    matched = unmatched = 0
+    for j in range(counts.size):
+        if unfinished and j == counts.size - 1:
+            continue
+        waiting = starts[first_key + j + 1] - starts[first_key + j]
+        if counts[j] + (matched_before if j == 0 else 0) > 0:
+            matched += waiting
+        else:
+            unmatched += waiting
+    return matched, unmatched
+
+
+@njit(cache=True, nogil=True)
+def select_misses(answers, out):  # type: ignore[no-untyped-def]
+    """The rows whose answer is 0, in order; returns how many."""
+    count = 0
+    for i in range(answers.size):
+        if answers[i] == 0:
+            out[count] = i
+            count += 1
+    return count

@@ -1,0 +1,183 @@
+"""The one loop that every algorithm of the family is.
+
+    stream batch --> front stage --hit--> output
+                        | miss
+                        v
+                   waiting room <-- access path reads pages of R, matches all who wait
+                                         | frequency of every matched key
+                                         v
+                                    front stage admits / evicts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from semistream.core import _loop_kernels as kernels
+from semistream.core.budget import MemoryBudget
+from semistream.core.contracts import (
+    I64,
+    AccessPath,
+    Answers,
+    FrontStage,
+    JoinKind,
+    Matches,
+    Pairs,
+    Waiting,
+    WaitingRoom,
+)
+from semistream.core.keys import KeyEncoder
+from semistream.core.metrics import JoinMetrics
+from semistream.core.rows import RowLayout
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinShape:
+    """What is joined, independent of how: the stream's key columns, the table's output columns."""
+
+    kind: JoinKind
+    key_positions: tuple[int, ...]
+    value_positions: tuple[int, ...]  # of the table's value columns, in output order
+    output_schema: pa.Schema
+    shards: int
+
+    @property
+    def value_fields(self) -> list[pa.Field]:
+        """The table's part of the output."""
+        return list(self.output_schema)[len(self.output_schema) - len(self.value_positions) :]
+
+
+class SemiStreamJoin:
+    """Joins batches of a stream with the master table that the access path reads.
+
+    Guarantee: the bag of rows that `push` and `flush` yield equals the plain join's; after `flush` nobody
+    waits. Memory: what the parts reserved from `budget`, and the output batch being made, which has at most
+    `chunk_rows` rows. Output batches are yielded as soon as they exist; the caller must consume them in turn.
+    """
+
+    def __init__(
+        self,
+        shape: JoinShape,
+        *,
+        encoder: KeyEncoder,
+        front_stage: FrontStage,
+        waiting_room: WaitingRoom,
+        access_path: AccessPath,
+        budget: MemoryBudget,
+        metrics: JoinMetrics,
+        chunk_rows: int,
+    ) -> None:
+        self._shape, self._encoder, self._kind = shape, encoder, shape.kind
+        self._front, self._room, self._path = front_stage, waiting_room, access_path
+        self.budget, self.metrics = budget, metrics
+        self._chunk_rows = chunk_rows
+        self._matched_before = 0
+
+    def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Takes a stream batch; yields what can be answered now."""
+        if batch.num_rows == 0:
+            return
+        columns = [batch.column(position) for position in self._shape.key_positions]
+        keys = self._encoder.encode(columns)
+        answers = self._front.probe(keys)
+        yield from self._emit_hits(batch, answers)
+        misses = np.empty(batch.num_rows, np.int64)
+        misses = misses[: kernels.select_misses(answers.entries, misses)]
+        self._count_arrivals(answers)
+        if misses.size == 0:
+            return
+        rest, rest_keys = batch.take(pa.array(misses)), keys.take(misses)
+        columns = [rest.column(position) for position in self._shape.key_positions]
+        rest_shards = self._encoder.shards(columns, self._shape.shards)
+        while True:
+            taken = self._room.put(rest, rest_keys, rest_shards)
+            if taken == rest.num_rows:
+                return
+            yield from self.flush()
+            rest, rest_shards = rest.slice(taken), rest_shards[taken:]
+            rest_keys = rest_keys.slice(taken, len(rest_keys))
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Drains the waiting room: everyone who waits is matched, or proven to have no match."""
+        waiting = self._room.take()
+        if waiting is None:
+            return
+        self.metrics.drains += 1
+        rows = _PathRows(self._path.layout, self._shape.value_positions)
+        for matches in self._path.fetch(waiting):
+            yield from self._emit_matches(waiting, matches, rows)
+            self._front.admit(waiting, matches, rows)
+            self._count_served(waiting, matches)
+        self._front.adapt()
+
+    def check_invariants(self) -> None:
+        self.metrics.check_invariants()
+        self.budget.check_invariants()
+        assert self.metrics.rows_waiting == self._room.count
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _emit_hits(self, batch: pa.RecordBatch, answers: Answers) -> Iterator[pa.RecordBatch]:
+        layout = self._front.layout
+        for pairs in self._front.pairs(answers, self._kind, self._chunk_rows):
+            yield self._output(batch, pairs, layout.decode(pairs.row_at) if self._kind.needs_rows else [])
+
+    def _emit_matches(self, waiting: Waiting, matches: Matches, rows: _PathRows) -> Iterator[pa.RecordBatch]:
+        kind, state = self._kind, np.zeros(4, np.int64)
+        before = self._matched_before if matches.continued else 0
+        while state[0] < matches.counts.size:
+            index, row_at = np.empty(self._chunk_rows, np.int64), np.empty(self._chunk_rows, np.int64)
+            filled = kernels.pairs_of_matches(
+                waiting.order, waiting.starts, matches.first_key, matches.counts, matches.row_at,
+                before, matches.unfinished, kind.every_match, kind.once, kind.absent, state, index, row_at,
+            )  # fmt: skip
+            if filled:
+                pairs = Pairs(stream_index=index[:filled], row_at=row_at[:filled])
+                yield self._output(waiting.rows, pairs, rows.decode(pairs.row_at) if kind.needs_rows else [])
+
+    def _output(self, batch: pa.RecordBatch, pairs: Pairs, values: list[pa.Array]) -> pa.RecordBatch:
+        index = pairs.stream_index
+        self.metrics.rows_out += index.size
+        whole = index.size == batch.num_rows and bool((np.diff(index) == 1).all())
+        stream = batch if whole else batch.take(pa.array(index))
+        # The stream's own field types, which may differ in the time zone or width of offsets between batches.
+        schema = pa.schema([*batch.schema, *self._shape.value_fields])
+        return pa.RecordBatch.from_arrays([*stream.columns, *values], schema=schema)
+
+    def _count_arrivals(self, answers: Answers) -> None:
+        metrics = self.metrics
+        metrics.rows_in += answers.entries.size
+        metrics.hits += answers.present + answers.absent
+        metrics.negative_hits += answers.absent
+        metrics.misses += answers.misses
+        metrics.null_keys += answers.nulls
+        metrics.rows_matched += answers.present
+        metrics.rows_unmatched += answers.absent + answers.nulls
+        metrics.rows_waiting += answers.misses
+
+    def _count_served(self, waiting: Waiting, matches: Matches) -> None:
+        before = self._matched_before if matches.continued else 0
+        matched, unmatched = kernels.count_served(
+            waiting.starts, matches.first_key, matches.counts, before, matches.unfinished
+        )
+        only_key = matches.counts.size == 1
+        self._matched_before = 0
+        if matches.unfinished:
+            self._matched_before = int(matches.counts[-1]) + (before if only_key else 0)
+        self.metrics.rows_matched += matched
+        self.metrics.rows_unmatched += unmatched
+        self.metrics.rows_waiting -= matched + unmatched
+
+
+class _PathRows:
+    """`MasterRows` of an access path: the chosen columns of full rows."""
+
+    def __init__(self, layout: RowLayout, positions: tuple[int, ...]) -> None:
+        self._layout, self._positions = layout, positions
+
+    def decode(self, row_at: I64) -> list[pa.Array]:
+        return self._layout.decode(row_at, self._positions)

@@ -1,0 +1,67 @@
+"""What a join counts, and the law the counts obey."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(kw_only=True)
+class JoinMetrics:
+    """Counters of one task's run, or of a whole micro-batch when added up.
+
+    Conservation: rows_in = rows_matched + rows_unmatched + rows_waiting + rows_shed, at every moment
+    between two calls of the loop. `hits` are rows that the front stage answered, `negative_hits` those of
+    them it answered with "no such key", `misses` the rows it could not answer; a null key is neither.
+    Bytes are the highest value of the run, summed over tasks.
+    """
+
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_matched: int = 0
+    rows_unmatched: int = 0
+    rows_waiting: int = 0
+    rows_shed: int = 0
+    null_keys: int = 0
+    hits: int = 0
+    negative_hits: int = 0
+    misses: int = 0
+    drains: int = 0
+    lookups: int = 0
+    scans: int = 0
+    pages_read: int = 0
+    bytes_read: int = 0
+    front_stage_rows: int = 0
+    front_stage_bytes: int = 0
+    front_stage_cold_starts: int = 0
+    budget_peak_bytes: int = 0
+    budget_bytes: int = 0
+    task_ns: int = 0
+    read_ns: int = 0
+
+    def check_invariants(self) -> None:
+        """AssertionError if a row was lost or counted twice."""
+        left = self.rows_matched + self.rows_unmatched + self.rows_waiting + self.rows_shed
+        assert self.rows_in == left, f"{self.rows_in} rows in, {left} accounted for: {self}"
+        assert self.rows_in == self.hits + self.misses + self.null_keys, self
+        assert self.negative_hits <= self.hits, self
+        assert self.budget_peak_bytes <= self.budget_bytes, self
+
+    def add(self, other: JoinMetrics) -> None:
+        for name in METRIC_NAMES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def as_list(self) -> list[int]:
+        """The counters in the order of METRIC_NAMES: how they travel out of a Spark task."""
+        return [getattr(self, name) for name in METRIC_NAMES]
+
+    @classmethod
+    def from_list(cls, values: list[int]) -> JoinMetrics:
+        return cls(**dict(zip(METRIC_NAMES, values, strict=True)))
+
+    @property
+    def hit_ratio(self) -> float:
+        probes = self.hits + self.misses
+        return self.hits / probes if probes else 0.0
+
+
+METRIC_NAMES = tuple(field.name for field in fields(JoinMetrics))

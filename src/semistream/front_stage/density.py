@@ -1,0 +1,239 @@
+"""The default front stage: keeps the keys whose rows save the most reads of R per byte.
+
+Frequencies: a cached key counts its own hits; the misses are counted by a small sketch. Both are halved
+together after a while, so the cache follows drift. When the arena is full, the densest keys that fit stay
+and the bar for newcomers is the density at which the cut fell. A key that R does not have is an entry
+without rows: cheap, and therefore dense.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from semistream.core.contracts import I64, Answers, JoinKind, MasterRows, Matches, Pairs, Waiting
+from semistream.core.keys import KeyBatch
+from semistream.core.rows import RowLayout
+from semistream.front_stage import _kernels as kernels
+from semistream.front_stage.region import Region
+
+HEADER_BYTES = 4096
+SKETCH_SHARE = 1 / 24  # of the region: about 5 bytes per cached row of 120
+SIGHTINGS_PER_ENTRY = 10  # misses counted per cached key before all frequencies are halved
+SLACK_SHARE = 1 / 16  # freed by a compaction, so that the next one is not due at once
+SLOTS_PER_ENTRY = 4 / 3
+SLOT_BYTES = 8 * SLOTS_PER_ENTRY
+ENTRY_SHARE_MAX = 1 / 8  # of the arena that one key may take
+SIZE_MIN_BYTES = HEADER_BYTES + 16384
+
+# Fields of the header, 8 bytes each
+_IDENTITY, _DIRTY, _SLOTS, _TAIL, _ENTRIES, _ROWS, _SIGHTINGS, _BAR, _WINDOW, _DRAIN, _RECENT = range(11)
+
+
+class DensityFrontStage:
+    """A front stage in a `Region`; one that remembers is taken over if it belongs to the same join.
+
+    Guarantee: an answer is the complete set of rows of its key in the table's version, or a miss. A process
+    that dies while it changes the region leaves it marked, and the next one starts cold.
+
+    Memory: exactly the region. Cost: one or two cache misses per probe; a compaction moves the region's
+    bytes once, and happens after at least SLACK_SHARE of it was filled anew.
+    """
+
+    def __init__(self, region: Region, *, layout: RowLayout, fixed: bool, identity: str, row_bytes: float) -> None:
+        self.layout, self._region, self._fixed = layout, region, fixed
+        self._words = region.bytes[:HEADER_BYTES].view(np.uint64)
+        self._floats = region.bytes[:HEADER_BYTES].view(np.float64)
+        self._lines = max(1, int(region.size_bytes * SKETCH_SHARE) // 64)
+        self._sketch = region.address + HEADER_BYTES
+        self._arena = self._sketch + 64 * self._lines
+        self._arena_bytes = (region.size_bytes - HEADER_BYTES - 64 * self._lines) // 8 * 8
+        self._entry_bytes_expected = row_bytes + 16 + SLOT_BYTES
+        self._identity = np.uint64(int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8], "little") | 1)
+        self.cold_starts = 0
+        if not self._is_usable():
+            self._reset()
+
+    @property
+    def held_bytes(self) -> int:
+        return int(self._words[_TAIL])
+
+    @property
+    def cached_rows(self) -> int:
+        return int(self._words[_ROWS])
+
+    @property
+    def cached_keys(self) -> int:
+        return int(self._words[_ENTRIES])
+
+    def probe(self, keys: KeyBatch) -> Answers:
+        entries = np.empty(len(keys), np.int64)
+        present, absent, nulls = kernels.probe(
+            self._arena, self._slots, self._slot_count, self._fixed,
+            keys.prefix, keys.valid, keys.hashes, keys.offsets, keys.data_address, entries,
+        )  # fmt: skip
+        self._floats[_WINDOW] += len(keys)
+        self._floats[_RECENT] += len(keys)
+        return Answers(entries=entries, present=present, absent=absent, nulls=nulls)
+
+    def pairs(self, answers: Answers, kind: JoinKind, limit: int) -> Iterator[Pairs]:
+        layout, state = self.layout, np.zeros(3, np.int64)
+        while state[0] < answers.entries.size:
+            index, rows = np.empty(limit, np.int64), np.empty(limit, np.int64)
+            filled = kernels.pairs(
+                answers.entries, self._fixed, layout.fixed_bytes, layout.last_end_at, layout.end_bytes,
+                kind.every_match, kind.once, kind.absent, state, index, rows,
+            )  # fmt: skip
+            if filled:
+                yield Pairs(stream_index=index[:filled], row_at=rows[:filled])
+
+    def admit(self, waiting: Waiting, matches: Matches, rows: MasterRows) -> None:
+        first = matches.first_key + matches.continued
+        stop = matches.stop_key - matches.unfinished
+        if first >= stop:
+            return
+        counts = matches.counts[first - matches.first_key : stop - matches.first_key]
+        keys = waiting.keys.slice(first, stop)
+        estimates, chosen = self._sight(keys, waiting.sightings[first:stop], counts)
+        if not chosen.any():
+            return
+        before = int(matches.counts[: first - matches.first_key].sum())
+        mine = matches.row_at[before : before + int(counts.sum())]
+        picked = np.flatnonzero(chosen)
+        self._insert(keys.take(picked), estimates[picked], counts[picked], mine[np.repeat(chosen, counts)], rows)
+
+    def adapt(self) -> None:
+        drain, recent = self._floats[_DRAIN], self._floats[_RECENT]
+        self._floats[_DRAIN] = recent if drain == 0 else 0.9 * drain + 0.1 * recent
+        self._floats[_RECENT] = 0
+        capacity = self._arena_bytes / self._entry_bytes_expected
+        if self._words[_SIGHTINGS] >= SIGHTINGS_PER_ENTRY * max(capacity, float(self._words[_ENTRIES])):
+            self._reselect(halve=True)
+
+    def close(self) -> None:
+        self._region.close()
+
+    def check_invariants(self) -> None:
+        """AssertionError if the region does not hold together."""
+        assert self._is_sound(), "the front stage's entries and slots do not fit each other"
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    @property
+    def _slot_count(self) -> int:
+        return int(self._words[_SLOTS])
+
+    @property
+    def _slots(self) -> int:
+        return self._arena + self._arena_bytes - 8 * self._slot_count
+
+    def _sight(self, keys: KeyBatch, sightings: I64, counts: I64) -> tuple[I64, np.ndarray]:
+        """(estimated frequencies, who may be dense enough)"""
+        key_bytes = 8 if self._fixed else 4 + np.diff(keys.offsets)
+        sizes_min = 18.0 + key_bytes + counts * self.layout.fixed_bytes
+        estimates, chosen = np.empty(len(keys), np.int64), np.empty(len(keys), np.bool_)
+        total = kernels.sketch_and_filter(
+            self._sketch, self._lines, keys.hashes, sightings, sizes_min,
+            *self._density_parameters(), int(self._words[_BAR]), estimates, chosen,
+        )  # fmt: skip
+        self._words[_SIGHTINGS] += np.uint64(total)
+        return estimates, chosen
+
+    def _insert(self, keys: KeyBatch, estimates: I64, counts: I64, row_at: I64, rows: MasterRows) -> None:
+        columns = rows.decode(row_at)
+        sizes = self.layout.sizes(columns, row_at.size)
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        key_ends = np.concatenate([[0], np.cumsum(counts)])
+        body_bytes = np.diff(ends[key_ends])
+        placed_at = np.empty(row_at.size, np.int64)
+        inserted = np.empty(len(keys), np.bool_)
+        state = self._words[_TAIL : _ROWS + 1].astype(np.int64)
+        self._words[_DIRTY] = 1
+        placed, refused = kernels.insert(
+            self._arena, self._arena_bytes - 8 * self._slot_count, self._slots, self._slot_count,
+            int(self._slot_count / SLOTS_PER_ENTRY), state,
+            self._fixed, keys.prefix, keys.hashes, keys.offsets, keys.data_address,
+            counts, body_bytes, estimates, *self._density_parameters(), int(self._words[_BAR]),
+            int(self._arena_bytes * ENTRY_SHARE_MAX), placed_at, sizes, inserted,
+        )  # fmt: skip
+        if placed:
+            if placed < row_at.size:
+                kept = np.repeat(inserted, counts)
+                columns = [column.filter(kept) for column in columns]
+            self.layout.encode(columns, placed_at[:placed])
+        self._words[_TAIL : _ROWS + 1] = state.astype(np.uint64)
+        self._words[_DIRTY] = 0
+        if refused:
+            self._reselect(halve=False)
+
+    def _density_parameters(self) -> tuple[float, float]:
+        """(rows per drain, rows seen in the window that the frequencies cover)"""
+        drain = max(float(self._floats[_DRAIN]), float(self._floats[_RECENT]), 1.0)
+        return drain, max(float(self._floats[_WINDOW]), 1.0)
+
+    def _reselect(self, *, halve: bool) -> None:
+        """Keeps the densest entries that fit, with some slack, and sets the bar where the cut fell."""
+        self._words[_DIRTY] = 1
+        if halve:
+            kernels.halve_sketch(self._sketch, self._lines)
+            self._floats[_WINDOW] /= 2
+            self._words[_SIGHTINGS] //= np.uint64(2)
+        parameters = self._density_parameters()
+        bytes_in_bin = np.zeros(kernels.BINS, np.int64)
+        tail = int(self._words[_TAIL])
+        kernels.weigh(self._arena, tail, halve, *parameters, int(SLOT_BYTES), bytes_in_bin)
+        room = int(self._arena_bytes * (1 - SLACK_SHARE))
+        from_top = np.cumsum(bytes_in_bin[::-1])[::-1]
+        if from_top[0] <= room:
+            bar, bar_room = 0, room
+        else:
+            bar = int(np.flatnonzero(from_top > room)[-1])
+            bar_room = room - int(from_top[bar + 1]) if bar + 1 < kernels.BINS else room
+        state = self._words[_TAIL : _ROWS + 1].astype(np.int64)
+        kernels.compact(
+            self._arena, state, self._fixed, *parameters, int(SLOT_BYTES), bar, bar_room, self._sketch, self._lines
+        )
+        self._words[_TAIL : _ROWS + 1] = state.astype(np.uint64)
+        self._words[_BAR] = bar
+        self._set_slots(int(state[1]), int(state[0]))
+        self._words[_DIRTY] = 0
+
+    def _set_slots(self, entries: int, tail: int) -> None:
+        """As many slots as the entries there are and those that the slack can still take."""
+        entry_bytes = tail / entries if entries else self._entry_bytes_expected - SLOT_BYTES
+        room = max(0, self._arena_bytes - tail)
+        wanted = entries * SLOTS_PER_ENTRY
+        free = max(0.0, room - 8 * wanted)
+        wanted += free / (entry_bytes + SLOT_BYTES) * SLOTS_PER_ENTRY
+        self._words[_SLOTS] = max(16, min(int(wanted) + 8, room // 8 - 1))
+        kernels.rebuild_slots(self._arena, tail, self._slots, self._slot_count, self._fixed)
+
+    def _is_usable(self) -> bool:
+        words = self._words
+        if self._region.fresh or words[_IDENTITY] != self._identity or words[_DIRTY] != 0:
+            return False
+        slots, tail = int(words[_SLOTS]), int(words[_TAIL])
+        if not 16 <= slots or tail + 8 * slots > self._arena_bytes:
+            return False
+        return bool(np.isfinite(self._floats[_WINDOW : _RECENT + 1]).all()) and self._is_sound()
+
+    def _is_sound(self) -> bool:
+        layout = self.layout
+        return bool(
+            kernels.is_sound(
+                self._arena, int(self._words[_TAIL]), int(self._words[_ENTRIES]), int(self._words[_ROWS]),
+                self._slots, self._slot_count, self._fixed,
+                layout.fixed_bytes, layout.last_end_at, layout.end_bytes,
+            )
+        )  # fmt: skip
+
+    def _reset(self) -> None:
+        self.cold_starts = 1
+        self._words[:] = 0
+        self._words[_DIRTY] = 1
+        self._region.bytes[HEADER_BYTES : HEADER_BYTES + 64 * self._lines] = 0
+        self._words[_IDENTITY] = self._identity
+        self._set_slots(0, 0)
+        self._words[_DIRTY] = 0

@@ -1,0 +1,119 @@
+"""The memory a front stage lives in: private, or a mapped file that outlives the process.
+
+Spark hands a task to whichever worker process is free, so a cache that is to survive from one micro-batch
+to the next belongs to a file. The file is soft state: it is used by one process at a time, under a lock
+that the operating system drops when the process dies; whoever does not get the lock works without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import shutil
+import stat
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from semistream.core.arrow import address_of
+
+DIRECTORY_VARIABLE = "SEMISTREAM_FRONT_STAGE_DIR"
+UNUSED_SECONDS_MAX = 24 * 3600
+
+
+class Region:
+    """`size_bytes` of zeroed or remembered memory. `fresh` says that nothing was remembered."""
+
+    def __init__(self, memory: mmap.mmap, *, fresh: bool, descriptor: int = -1) -> None:
+        self._memory, self._descriptor = memory, descriptor
+        self.fresh = fresh
+        self.bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
+        self.size_bytes = self.bytes.size
+
+    @property
+    def address(self) -> int:
+        return address_of(self.bytes)
+
+    @classmethod
+    def private(cls, size_bytes: int) -> Region:
+        return cls(mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), fresh=True)
+
+    @classmethod
+    def shared(cls, path: Path, size_bytes: int) -> Region | None:
+        """The file's memory, locked for this process; None if another process has it or there is no room."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            descriptor = os.open(path, flags, 0o600)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fresh = os.fstat(descriptor).st_size != size_bytes
+            if fresh:
+                os.ftruncate(descriptor, 0)
+                # Without room for it a later store into the mapping would kill the process.
+                os.posix_fallocate(descriptor, 0, size_bytes)
+            os.utime(descriptor)
+            return cls(mmap.mmap(descriptor, size_bytes), fresh=fresh, descriptor=descriptor)
+        except OSError:
+            os.close(descriptor)
+            return None
+
+    def close(self) -> None:
+        """Gives the lock back. The addresses must not be used any more."""
+        self.bytes = np.zeros(0, np.uint8)
+        with contextlib.suppress(BufferError):
+            self._memory.close()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def query_directory(query_id: str) -> Path | None:
+    """Where the front stages of one query are kept on this machine; None if there is no safe place.
+
+    Memory-backed if possible. The directory belongs to this user alone; those of queries that nobody has
+    run for a day are removed.
+    """
+    for root in _roots():
+        base = root / f"semistream-{os.getuid()}"
+        try:
+            base.mkdir(mode=0o700, exist_ok=True)
+            found = base.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+                continue
+            directory = base / query_id
+            if not directory.exists():
+                _remove_unused(base)
+                directory.mkdir(mode=0o700, exist_ok=True)
+            os.utime(directory)
+            return directory
+        except OSError:
+            continue
+    return None
+
+
+def _roots() -> list[Path]:
+    chosen = os.environ.get(DIRECTORY_VARIABLE)
+    return [Path(chosen)] if chosen else [Path("/dev/shm"), Path(tempfile.gettempdir())]
+
+
+def _remove_unused(base: Path) -> None:
+    oldest = time.time() - UNUSED_SECONDS_MAX
+    for directory in base.iterdir():
+        with contextlib.suppress(OSError):
+            if directory.stat().st_mtime < oldest:
+                shutil.rmtree(directory, ignore_errors=True)
+
+
+def boot_id() -> str:
+    """Changes when the machine restarts: a file half written back by then must not be believed."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

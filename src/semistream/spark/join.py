@@ -1,0 +1,186 @@
+"""The stateless runtime: every row leaves in its own micro-batch, so Spark's guarantees carry over.
+
+    stream -> repartitionById(tasks) -> mapInArrow(the loop) -> observe(metrics) -> same kind of frame
+
+Nothing a task keeps is needed for a right answer. The front stage is soft state in a file that belongs to
+the query and the task's number; see `front_stage.region`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.taskcontext import TaskContext
+
+from semistream.access_path.planned import ReadCosts
+from semistream.core.budget import format_bytes, parse_bytes
+from semistream.core.loop import JoinShape
+from semistream.errors import BudgetError, ConfigError, SemistreamError
+from semistream.front_stage.region import Region, boot_id, query_directory
+from semistream.joins import (
+    check_algorithm,
+    minimum_bytes,
+    private_region,
+    resolve_shape,
+    shards_of_task,
+    start_join,
+)
+from semistream.master_table.builder import conform
+from semistream.master_table.page_store import MasterTable
+from semistream.spark.metrics import OBSERVATION_PREFIX
+from semistream.spark.schemas import parallelism, quoted, shard_column, spark_fields, stream_schema
+
+METRICS_COLUMN = "__semistream_metrics"
+_METRICS_TYPE = pa.list_(pa.int64())
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSpec:
+    """What travels to the workers: enough to open the table and compose the join there."""
+
+    path: str
+    store_id: str
+    version: int
+    shape: JoinShape
+    algorithm: str
+    tasks: int
+    task_bytes: int
+
+    def identity(self, task: int) -> str:
+        """Two tasks with the same identity may use each other's front stage."""
+        shape = self.shape
+        parts = [
+            self.store_id, self.version, shape.kind.needs_rows, shape.value_positions, shape.key_positions,
+            str(shape.output_schema), self.algorithm, task, self.tasks, self.task_bytes, boot_id(),
+        ]  # fmt: skip
+        return repr(parts)
+
+
+def join_stream(
+    stream: DataFrame,
+    table: MasterTable,
+    *,
+    on: str | list[str] | Mapping[str, str],
+    how: str,
+    memory: int | str,
+    algorithm: str,
+    columns: list[str] | None,
+    suffix: str | None,
+    tasks: int | None,
+) -> DataFrame:
+    """See `semistream.join`."""
+    check_algorithm(algorithm)
+    memory_bytes = parse_bytes(memory, name="memory")
+    if tasks is not None and tasks < 1:
+        raise ConfigError(f"tasks={tasks} is out of range.", hint="use 1 or more, or leave it out.")
+    if METRICS_COLUMN in stream.columns:
+        raise ConfigError(f"the stream has a column '{METRICS_COLUMN}'.", hint="rename it.")
+    shape = resolve_shape(stream_schema(stream), table, on=on, how=how, columns=columns, suffix=suffix)
+    count = min(parallelism(stream) if tasks is None else tasks, table.shards)
+    least = minimum_bytes(table, count)
+    if memory_bytes < least:
+        raise BudgetError(
+            f"memory={memory!r} is too little for {count} task(s) on this table; the minimum is "
+            f"{format_bytes(least)} ({least:,} bytes).",
+            hint="raise memory=, or lower tasks=.",
+        )
+    spec = TaskSpec(
+        path=str(table.path),
+        store_id=table.store_id,
+        version=table.version,
+        shape=shape,
+        algorithm=algorithm,
+        tasks=count,
+        task_bytes=memory_bytes // count,
+    )
+    names = stream.columns
+    keys = [names[position] for position in shape.key_positions]
+    rows = stream
+    if not shape.kind.absent:
+        for name in keys:
+            rows = rows.where(F.col(quoted(name)).isNotNull())
+    placed = rows.repartitionById(count, shard_column(rows, keys, table.shards))
+    values = spark_fields(list(shape.output_schema)[len(names) :])
+    fields = [*(T.StructField(f.name, f.dataType, True) for f in stream.schema.fields), *values]
+    carried = T.StructField(METRICS_COLUMN, T.ArrayType(T.LongType()), True)
+    joined = placed.mapInArrow(_task(spec), T.StructType([*fields, carried]))
+    observed = joined.observe(
+        f"{OBSERVATION_PREFIX}{next(_numbers)}", F.collect_list(quoted(METRICS_COLUMN)).alias("tasks")
+    )
+    return observed.where(F.col(METRICS_COLUMN).isNull()).drop(METRICS_COLUMN)
+
+
+def _task(spec: TaskSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from run_task(spec, batches)
+
+    return run
+
+
+def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One task of one micro-batch: joins its rows, then sends one extra row that carries the metrics."""
+    started = time.perf_counter_ns()
+    context = TaskContext.get()
+    assert context is not None
+    task = context.partitionId()
+    table = MasterTable.open(spec.path, version=spec.version)
+    if table.store_id != spec.store_id:
+        raise ConfigError(
+            f"the master table at {spec.path} was replaced by another one.", hint="start the query again."
+        )
+    query = context.getLocalProperty("sql.streaming.queryId")
+    source = private_region
+    if query:
+        digest = hashlib.sha256(spec.identity(task).encode()).hexdigest()[:16]
+
+        def source(size_bytes: int) -> Region | None:
+            directory = query_directory(query)
+            return Region.shared(directory / f"{digest}.front", size_bytes) if directory else None
+
+    with start_join(
+        table,
+        spec.shape,
+        algorithm=spec.algorithm,
+        memory_bytes=spec.task_bytes,
+        shards=shards_of_task(task, spec.tasks, table.shards),
+        region_source=source,
+        identity=spec.identity(task),
+        costs=_costs.setdefault(spec.path, ReadCosts()),
+    ) as join:
+        schema = None
+        for batch in batches:
+            for rows in join.push(batch):
+                schema = schema or _with_metrics(rows.schema)
+                yield _data(rows, schema)
+        for rows in join.flush():
+            schema = schema or _with_metrics(rows.schema)
+            yield _data(rows, schema)
+        metrics = join.finish()
+        metrics.task_ns = time.perf_counter_ns() - started
+        yield _carrier(metrics.as_list(), schema or _with_metrics(spec.shape.output_schema))
+
+
+_costs: dict[str, ReadCosts] = {}
+
+
+def _with_metrics(schema: pa.Schema) -> pa.Schema:
+    return schema.append(pa.field(METRICS_COLUMN, _METRICS_TYPE))
+
+
+def _data(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*rows.columns, pa.nulls(rows.num_rows, _METRICS_TYPE)], schema=schema)
+
+
+def _carrier(counters: list[int], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [pa.nulls(1, field.type) for field in list(schema)[:-1]]
+    return pa.RecordBatch.from_arrays([*columns, pa.array([counters], _METRICS_TYPE)], schema=schema)

@@ -1,0 +1,107 @@
+"""Spark's types and the core's."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+
+from semistream.core.keys import SPARK_SEED  # noqa: F401  (the seed that xxhash64 of Spark SQL uses)
+from semistream.errors import SchemaError
+
+_OPAQUE = pa.binary()  # stands for a stream column that the join only passes on
+
+
+def master_schema(df: DataFrame) -> pa.Schema:
+    """The Arrow schema of a table to prepare; SchemaError for a type it cannot hold."""
+    return pa.schema([pa.field(field.name, _stored_type(field)) for field in df.schema.fields])
+
+
+def stream_schema(df: DataFrame) -> pa.Schema:
+    """The stream's Arrow schema; the join reads its key columns only, so any other type may pass."""
+    fields = []
+    for field in df.schema.fields:
+        try:
+            kind = _stored_type(field)
+        except SchemaError:
+            kind = to_arrow_type(field.dataType, timezone="UTC")
+        fields.append(pa.field(field.name, kind))
+    return pa.schema(fields)
+
+
+def _stored_type(field: T.StructField) -> pa.DataType:
+    kind = field.dataType
+    if isinstance(kind, (T.ArrayType, T.MapType, T.StructType)):
+        raise SchemaError(
+            f"column '{field.name}' has the nested type {kind.simpleString()}, which a master table cannot hold.",
+            hint=f"store it as JSON text: df.withColumn('{field.name}', to_json('{field.name}')).",
+        )
+    if isinstance(kind, T.TimestampType):
+        return pa.timestamp("us", "UTC")
+    try:
+        arrow = to_arrow_type(kind)
+    except Exception:
+        arrow = None
+    known = (
+        T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType,
+        T.DateType, T.TimestampNTZType, T.DecimalType, T.StringType, T.BinaryType,
+    )  # fmt: skip
+    if arrow is None or not isinstance(kind, known):
+        raise SchemaError(
+            f"column '{field.name}' has the type {kind.simpleString()}, which a master table cannot hold.",
+            hint=f"cast it to a number, string, binary, date or timestamp, or drop '{field.name}'.",
+        )
+    if isinstance(kind, T.StringType) and not kind.isUTF8BinaryCollation():
+        raise SchemaError(
+            f"column '{field.name}' has the collation {kind.simpleString()}; only UTF8_BINARY is supported.",
+            hint=f"cast it: df.withColumn('{field.name}', col('{field.name}').collate('UTF8_BINARY')).",
+        )
+    return arrow
+
+
+def spark_fields(fields: list[pa.Field]) -> list[T.StructField]:
+    return [T.StructField(field.name, from_arrow_type(field.type), True) for field in fields]
+
+
+def shard_column(df: DataFrame, key: list[str], shards: int) -> Column:
+    """The shard of each row as Spark computes it; `KeyEncoder.shards` computes the same in the core.
+
+    A row with a null key matches nothing, so it may go anywhere: by its other columns, lest all of them
+    meet in one task.
+    """
+    columns = [canonical(df, name) for name in key]
+    by_key = F.pmod(F.xxhash64(*columns), F.lit(shards))
+    if not any(df.schema[name].nullable for name in key):
+        return by_key.cast("int")
+    others = [F.col(quoted(f.name)) for f in df.schema.fields if f.name not in key and _is_hashable(f.dataType)]
+    any_null = F.lit(False)
+    for column in columns:
+        any_null = any_null | column.isNull()
+    spread = F.pmod(F.xxhash64(*others), F.lit(shards)) if others else F.lit(0)
+    return F.when(any_null, spread).otherwise(by_key).cast("int")
+
+
+def canonical(df: DataFrame, name: str) -> Column:
+    """A key column in the type it is hashed in: integers of any width are alike."""
+    column = F.col(quoted(name))
+    integers = (T.ByteType, T.ShortType, T.IntegerType)
+    return column.cast("bigint") if isinstance(df.schema[name].dataType, integers) else column
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _is_hashable(kind: T.DataType) -> bool:
+    return isinstance(kind, (T.NumericType, T.StringType, T.BinaryType, T.DateType, T.TimestampType))
+
+
+def parallelism(df: DataFrame) -> int:
+    """How many tasks Spark would like to run at once; never less than 1."""
+    session = df.sparkSession
+    try:
+        return max(1, int(session.sparkContext.defaultParallelism))
+    except Exception:  # Spark Connect has no context
+        return max(1, int(session.conf.get("spark.sql.shuffle.partitions") or 1))

@@ -1,0 +1,80 @@
+"""The waiting room of the default algorithm: everyone waits until it is full or the micro-batch ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from semistream.core.budget import MemoryBudget
+from semistream.core.contracts import Waiting
+from semistream.core.keys import KeyBatch, concat_keys
+from semistream.errors import BudgetError
+
+# Per waiting row, beside its own bytes and its key's: shard, sort order, two sort keys, start of its run.
+BOOKKEEPING_BYTES = 4 + 8 + 8 + 8 + 8
+COPIES = 2  # a drain puts the pieces together once
+
+
+class BatchRoom:
+    """Holds rows up to `capacity_bytes`, bookkeeping for the drain included."""
+
+    def __init__(self, budget: MemoryBudget, capacity_bytes: int) -> None:
+        self._reservation = budget.reserve("waiting room", capacity_bytes)
+        self._capacity_bytes = capacity_bytes
+        self._clear()
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def put(self, rows: pa.RecordBatch, keys: KeyBatch, shards: npt.NDArray[np.int32]) -> int:
+        """Takes as many of the first rows as there is room for. BudgetError for a row that never fits."""
+        if rows.num_rows == 0:
+            return 0
+        each = COPIES * (rows.nbytes + keys.nbytes) / rows.num_rows + BOOKKEEPING_BYTES
+        fitting = min(rows.num_rows, int((self._capacity_bytes - self._held_bytes) / each))
+        if fitting == 0 and not self._count:
+            raise BudgetError(
+                f"a stream row takes about {each:,.0f} bytes while it waits; the waiting room has "
+                f"{self._capacity_bytes:,} bytes.",
+                hint="give the join more memory, or join before adding wide columns to the stream.",
+            )
+        if fitting:
+            self._rows.append(rows.slice(0, fitting))
+            self._keys.append(keys.slice(0, fitting))
+            self._shards.append(shards[:fitting])
+            self._held_bytes += each * fitting
+            self._count += fitting
+        return fitting
+
+    def take(self) -> Waiting | None:
+        if not self._count:
+            return None
+        rows = self._rows[0] if len(self._rows) == 1 else pa.concat_batches(self._rows)
+        keys, shards = concat_keys(self._keys), np.concatenate(self._shards)
+        self._clear()
+        order = keys.sort_order()
+        if shards.size and shards.min() != shards.max():
+            order = order[np.argsort(shards[order], kind="stable")]
+        in_order, shards_in_order = keys.take(order), shards[order]
+        starts = in_order.starts()
+        # The same key is in one shard only, so runs of equal keys never span shards.
+        return Waiting(
+            rows=rows,
+            keys=in_order.take(starts),
+            shards=shards_in_order[starts],
+            order=order,
+            starts=np.append(starts, keys.prefix.size),
+        )
+
+    def check_invariants(self) -> None:
+        assert self._held_bytes <= self._capacity_bytes == self._reservation.size_bytes
+        assert self._count == sum(rows.num_rows for rows in self._rows)
+
+    def _clear(self) -> None:
+        self._rows: list[pa.RecordBatch] = []
+        self._keys: list[KeyBatch] = []
+        self._shards: list[npt.NDArray[np.int32]] = []
+        self._held_bytes = 0.0
+        self._count = 0
