@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from semistream.access_path import _kernels as kernels
 from semistream.core.arrow import address_of
@@ -27,7 +26,8 @@ from semistream.master_table.shard_file import ShardReader
 
 PAGES_IN_FLIGHT = 512
 WARM_PAGE_SECONDS = 6e-6  # a page that comes faster was in memory: asking for it ahead would only cost
-WINDOW_OVERHEAD = 1.25  # row addresses and flags beside the pages of a window
+GATHER_SHARE = 0.4  # of the page buffer's bytes: the rows found, copied together
+GATHER_ROW_BYTES = 48  # one address per so many gathered bytes
 
 
 @dataclass
@@ -54,6 +54,33 @@ class _Plan:
     is_scan: bool
 
 
+class _Progress:
+    """How far the keys of one shard are matched, and what was not handed out yet."""
+
+    def __init__(self, keys: int) -> None:
+        self.state = np.zeros(6, np.int64)
+        self.state[page_kernels.ROW] = self.state[page_kernels.VERIFIED] = -1
+        self.counts = np.zeros(keys, np.int64)
+        self._first_key, self._continued = 0, False
+
+    def matches(self, row_at: I64, *, unfinished: bool) -> Matches:
+        """What was found since the last call; the gather buffer is free for more after it was consumed."""
+        key = int(self.state[page_kernels.KEY])
+        stop = min(key + 1, self.counts.size) if unfinished else self.counts.size
+        found = Matches(
+            first_key=self._first_key,
+            stop_key=stop,
+            counts=self.counts[self._first_key : stop].copy(),
+            row_at=row_at[: self.state[page_kernels.ROWS]],
+            continued=self._continued,
+            unfinished=unfinished,
+        )
+        self.state[page_kernels.ROWS] = self.state[page_kernels.BYTES] = 0
+        self.counts[key : key + 1] = 0
+        self._first_key, self._continued = key, unfinished
+        return found
+
+
 class PlannedAccess:
     """Reads the pages of some shards of a table through one buffer of `buffer_bytes`.
 
@@ -73,10 +100,13 @@ class PlannedAccess:
         self.layout: RowLayout = table.layout
         self._page_bytes, self._readers = table.page_bytes, readers
         self._metrics, self._costs = metrics, costs
-        self._window_pages = max(1, int(buffer_bytes / WINDOW_OVERHEAD) // self._page_bytes)
-        budget.reserve("fences", sum(reader.fences.nbytes for reader in readers.values()))
-        budget.reserve("page buffer", int(self._window_pages * self._page_bytes * WINDOW_OVERHEAD))
+        gather_bytes = max(int(buffer_bytes * GATHER_SHARE), self._page_bytes)
+        self._window_pages = max(1, (buffer_bytes - gather_bytes * 7 // 6) // self._page_bytes)
         self._buffer = np.empty(self._window_pages * self._page_bytes, np.uint8)
+        self._gather = np.empty(gather_bytes, np.uint8)
+        self._row_at = np.empty(max(1, gather_bytes // GATHER_ROW_BYTES), np.int64)
+        budget.reserve("fences", sum(reader.fences.nbytes for reader in readers.values()))
+        budget.reserve("page buffer", self._buffer.nbytes + self._gather.nbytes + self._row_at.nbytes)
 
     def fetch(self, waiting: Waiting) -> Iterator[Matches]:
         shards = waiting.shards
@@ -103,35 +133,21 @@ class PlannedAccess:
         return self._readers[shard]
 
     def _fetch_shard(self, reader: ShardReader, keys: KeyBatch) -> Iterator[Matches]:
-        plan = self._plan(reader, keys)
-        size = self._window_pages
-        windows = max(1, -(-plan.pages.size // size))
-        # A key belongs to the windows from its first slot to its last; an absent key to one window only.
-        final = np.clip(plan.last_slot, 0, None) // size
-        begin = np.minimum(plan.first_slot // size, final)
-        verified = np.empty(size, np.bool_)
-        spent, asked = 0.0, 0
-        warm = self._costs.page_seconds < WARM_PAGE_SECONDS and not plan.is_scan
-        for window in range(windows):
-            pages = plan.pages[window * size : (window + 1) * size]
+        plan, size = self._plan(reader, keys), self._window_pages
+        progress = _Progress(len(keys))
+        seconds, asked = 0.0, 0
+        is_warm = self._costs.page_seconds < WARM_PAGE_SECONDS and not plan.is_scan
+        for window in range(0, max(1, plan.pages.size), size):
+            pages = plan.pages[window : window + size]
             started = time.perf_counter()
-            if not warm:
-                asked = self._ask_ahead(reader, plan.pages, asked, (window + 1) * size)
-            self._read(reader, pages)
-            spent += time.perf_counter() - started
-            first = int(np.searchsorted(final, window, "left"))
-            stop = int(np.searchsorted(begin, window, "right"))
-            counts = np.zeros(stop - first, np.int64)
-            row_at = self._match(reader, keys, plan, window * size, pages, first, stop, verified, counts)
-            yield Matches(
-                first_key=first,
-                stop_key=stop,
-                counts=counts,
-                row_at=row_at,
-                continued=bool(first < stop and begin[first] < window),
-                unfinished=bool(first < stop and final[stop - 1] > window),
-            )
-        self._account(plan, spent)
+            if not is_warm:
+                asked = self._ask_ahead(reader, plan.pages, asked, window + size)
+            reader.read(pages, self._buffer)
+            seconds += time.perf_counter() - started
+            while self._match(reader, keys, plan, window, pages.size, progress) == page_kernels.GATHER_FULL:
+                yield progress.matches(self._row_at, unfinished=True)
+        yield progress.matches(self._row_at, unfinished=False)
+        self._account(plan, seconds)
 
     def _plan(self, reader: ShardReader, keys: KeyBatch) -> _Plan:
         first_page, last_page = reader.fences.locate(keys)
@@ -158,38 +174,23 @@ class PlannedAccess:
         if asked >= pages.size or asked - reached > PAGES_IN_FLIGHT // 2:
             return asked
         until = min(pages.size, max(asked, reached) + PAGES_IN_FLIGHT)
-        reader.prefetch(*_runs(pages[asked:until]))
+        reader.prefetch(pages[asked:until])
         return until
 
-    def _read(self, reader: ShardReader, pages: I64) -> None:
-        if pages.size:
-            reader.read_runs(*_runs(pages), self._buffer)
-
     def _match(
-        self,
-        reader: ShardReader,
-        keys: KeyBatch,
-        plan: _Plan,
-        window: int,
-        pages: I64,
-        first: int,
-        stop: int,
-        verified: npt.NDArray[np.bool_],
-        counts: I64,
-    ) -> I64:
-        buffer, layout = address_of(self._buffer), self.layout
-        verified[:] = False
-        row_at = np.empty(page_kernels.row_counts(buffer, self._page_bytes, pages.size), np.int64)
-        found, problem, slot = page_kernels.match(
-            buffer, self._page_bytes, reader.seed, pages.size, pages, layout.end_bytes,
-            layout.fixed_bytes, layout.variable_columns,
+        self, reader: ShardReader, keys: KeyBatch, plan: _Plan, window: int, size: int, progress: _Progress
+    ) -> int:
+        layout = self.layout
+        outcome = page_kernels.match(
+            address_of(self._buffer), self._page_bytes, reader.seed, plan.pages, window, window + size,
+            layout.end_bytes, layout.fixed_bytes, layout.variable_columns,
             keys.fixed, keys.prefix, keys.offsets, keys.data_address,
-            first, stop, plan.first_slot, plan.last_slot, window, verified,
-            counts, row_at,
+            plan.first_slot, plan.last_slot, progress.state, progress.counts,
+            address_of(self._gather), self._gather.size, self._row_at,
         )  # fmt: skip
-        if problem != page_kernels.ALL_WELL:
-            raise reader.damaged(int(pages[slot]))
-        return row_at[:found]
+        if outcome == page_kernels.DAMAGED:
+            raise reader.damaged(int(plan.pages[progress.state[page_kernels.SLOT]]))
+        return int(outcome)
 
     def _account(self, plan: _Plan, seconds: float) -> None:
         size_bytes = plan.pages.size * self._page_bytes
@@ -206,9 +207,3 @@ class PlannedAccess:
     def close(self) -> None:
         for reader in self._readers.values():
             reader.close()
-
-
-def _runs(pages: I64) -> tuple[I64, I64]:
-    """Sorted page numbers as (first pages, lengths) of runs of neighbours."""
-    starts = np.flatnonzero(np.diff(pages, prepend=-2) != 1)
-    return pages[starts], np.diff(np.append(starts, pages.size))

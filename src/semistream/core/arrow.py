@@ -11,7 +11,7 @@ _EMPTY = np.zeros(1, np.uint8)
 
 def address_of(array: npt.NDArray[np.generic]) -> int:
     """Where the array's first element is in memory."""
-    return int(array.ctypes.data)
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]  # much faster than .ctypes
 
 
 def validity(column: pa.Array) -> npt.NDArray[np.bool_]:

@@ -4,11 +4,12 @@
 
 An entry is one key of R with all its rows (none: the key is known to be absent):
 
-    header (8) | key | row | row | ... | padding to 8 bytes
+    header (4) | key | row | row | ... | padding to 4 bytes
 
-with header = frequency (16 bits, in eighths) | rows (20) | size in 8-byte units (28). A slot is a tag of 24
-hash bits and the entry's position + 1 in 8-byte units; 0 is free. Entries leave only when the arena is
-compacted, so a probe needs no tombstones.
+with header = frequency (12 bits, in quarters) | rows (20); rows know their own size. A slot (4) is the
+entry's position + 1 in 4-byte units, and as many bits of the hash as are left above it; 0 is free. Entries
+leave only when the arena is compacted, so a probe needs no tombstones. Every byte saved here is a byte of
+rows cached.
 """
 
 from __future__ import annotations
@@ -34,85 +35,91 @@ from semistream.core._memory import (
 from semistream.core._row_kernels import row_bytes
 from semistream.core.contracts import MISS, NULL_KEY
 
-ONE = 8  # a frequency of one, in the eighths that entries count in: halving keeps fractions
-FREQUENCY_MAX = 65535
+ONE = 4  # a frequency of one, in the quarters that entries count in: halving keeps fractions
+FREQUENCY_MAX = 4095
 ROWS_MAX = (1 << 20) - 1
-UNITS_MAX = (1 << 28) - 1
-_POSITION_BITS = np.uint64((1 << 40) - 1)
-_TAG = np.uint64(0xFFFFFF)
+UNIT_BYTES = 4
 
 BINS = 4096  # of density, for choosing what stays without sorting: 16 per power of two
 
 
 @njit(cache=True, inline="always")
 def _frequency(header):  # type: ignore[no-untyped-def]
-    return np.int64(header & np.uint64(0xFFFF))
+    return np.int64(header & np.uint32(0xFFF))
 
 
 @njit(cache=True, inline="always")
 def _rows(header):  # type: ignore[no-untyped-def]
-    return np.int64((header >> np.uint64(16)) & np.uint64(0xFFFFF))
+    return np.int64(header >> np.uint32(12))
 
 
 @njit(cache=True, inline="always")
-def _size(header):  # type: ignore[no-untyped-def]
-    return np.int64(header >> np.uint64(36)) * 8
+def _pack(frequency, rows):  # type: ignore[no-untyped-def]
+    return np.uint32(frequency | (rows << 12))
 
 
 @njit(cache=True, inline="always")
-def _pack(frequency, rows, size):  # type: ignore[no-untyped-def]
-    return np.uint64(frequency) | (np.uint64(rows) << np.uint64(16)) | (np.uint64(size // 8) << np.uint64(36))
+def _first_row(entry, fixed):  # type: ignore[no-untyped-def]
+    return entry + (12 if fixed else 8 + np.int64(load_u32(entry + 4)))
+
+
+@njit(cache=True)
+def _size(entry, fixed, fixed_bytes, last_end_at, end_bytes):  # type: ignore[no-untyped-def]
+    row = _first_row(entry, fixed)
+    for _ in range(_rows(load_u32(entry))):
+        row += row_bytes(row, fixed_bytes, last_end_at, end_bytes)
+    return (row - entry + UNIT_BYTES - 1) // UNIT_BYTES * UNIT_BYTES
 
 
 @njit(cache=True)
 def entry_bytes(key_bytes, body_bytes):  # type: ignore[no-untyped-def]
-    """Arena bytes of an entry; key_bytes counts what stands before the rows."""
-    return (8 + key_bytes + body_bytes + 7) // 8 * 8
+    """Arena bytes of an entry; key_bytes counts all that stands between the header and the rows."""
+    return (4 + key_bytes + body_bytes + UNIT_BYTES - 1) // UNIT_BYTES * UNIT_BYTES
 
 
 @njit(cache=True, nogil=True)
-def probe(arena, slots, slot_count, fixed, prefix, valid, hashes, offsets, data, out):  # type: ignore[no-untyped-def]
+def probe(  # type: ignore[no-untyped-def]
+    arena, slots, slot_count, position_bits, fixed, prefix, valid, hashes, offsets, data, out
+):
     """out[i] = the entry's address, MISS or NULL_KEY; counts each hit in its entry.
 
     Returns (rows with a match, rows known to have none, null keys)."""
     count = np.uint64(slot_count)
-    for i in range(prefix.size):
-        # A pass of its own: these loads are independent of each other, so their cache misses overlap.
-        out[i] = np.int64(multiply_high(hashes[i], count))
+    position_mask = np.uint32((1 << position_bits) - 1)
+    tag_mask = np.uint64((1 << (32 - position_bits)) - 1)
     present = absent = nulls = 0
     for i in range(prefix.size):
         if not valid[i]:
             out[i] = NULL_KEY
             nulls += 1
             continue
-        position = out[i]
-        tag = hashes[i] & _TAG
+        at = np.int64(multiply_high(hashes[i], count))
+        tag = np.uint32(hashes[i] & tag_mask)
         out[i] = MISS
         while True:
-            slot = load_u64(slots + 8 * position)
-            if slot == np.uint64(0):
+            slot = load_u32(slots + 4 * at)
+            if slot == np.uint32(0):
                 break
-            if slot >> np.uint64(40) == tag:
-                entry = arena + (np.int64(slot & _POSITION_BITS) - 1) * 8
+            if slot >> np.uint32(position_bits) == tag:
+                entry = arena + (np.int64(slot & position_mask) - 1) * UNIT_BYTES
                 if fixed:
-                    same = load_u64(entry + 8) == prefix[i]
+                    same = load_u64(entry + 4) == prefix[i]
                 else:
                     size = offsets[i + 1] - offsets[i]
-                    found = np.int64(load_u32(entry + 8))
-                    same = compare_bytes(entry + 12, found, data + offsets[i], size) == 0
+                    same = compare_bytes(entry + 8, np.int64(load_u32(entry + 4)), data + offsets[i], size) == 0
                 if same:
-                    header = load_u64(entry)
+                    header = load_u32(entry)
                     if _frequency(header) <= FREQUENCY_MAX - ONE:
-                        store_u64(entry, header + np.uint64(ONE))
+                        store_u32(entry, np.uint32(header + np.uint32(ONE)))
                     if _rows(header):
                         present += 1
                     else:
                         absent += 1
                     out[i] = entry
                     break
-            position += 1
-            if position == slot_count:
-                position = 0
+            at += 1
+            if at == slot_count:
+                at = 0
     return present, absent, nulls
 
 
@@ -132,7 +139,7 @@ def pairs(  # type: ignore[no-untyped-def]
         if entry == MISS:
             i += 1
             continue
-        count = _rows(load_u64(entry)) if entry != NULL_KEY else np.int64(0)
+        count = _rows(load_u32(entry)) if entry != NULL_KEY else np.int64(0)
         if count == 0 or not every_match:
             if (count == 0 and absent) or (count > 0 and once):
                 if filled == index.size:
@@ -143,7 +150,7 @@ def pairs(  # type: ignore[no-untyped-def]
             i += 1
             continue
         if done == 0:
-            at = entry + (16 if fixed else 12 + np.int64(load_u32(entry + 8)))
+            at = _first_row(entry, fixed)
         while done < count and filled < index.size:
             index[filled] = i
             rows[filled] = at
@@ -241,9 +248,9 @@ def sketch_and_filter(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def insert(  # type: ignore[no-untyped-def]
-    arena, arena_end, slots, slot_count, slot_limit, state,
+    arena, arena_end, slots, slot_count, position_bits, slot_limit, state,
     fixed, prefix, hashes, offsets, data,
-    row_counts, body_bytes, estimates, rows_per_drain, window_rows, bar, size_limit,
+    row_counts, body_bytes, estimates, rows_per_drain, window_rows, bar, size_limit, slot_bytes,
     rows_at, row_sizes, inserted,
 ):  # fmt: skip
     """Appends entries while they fit and are dense enough; state = (tail, entries, rows cached).
@@ -261,25 +268,25 @@ def insert(  # type: ignore[no-untyped-def]
         row += row_counts[j]
         if size > size_limit or row_counts[j] > ROWS_MAX:
             continue
-        value = density(float(estimates[j]), size + 10, rows_per_drain, window_rows)
+        value = density(float(estimates[j]), size + slot_bytes, rows_per_drain, window_rows)
         if bar > 0 and bin_of(value) <= bar:
             continue
         if state[0] + size > arena_end or state[1] >= slot_limit:
             refused += 1
             continue
         entry = arena + state[0]
-        store_u64(entry, _pack(min(estimates[j] * ONE, FREQUENCY_MAX), row_counts[j], size))
+        store_u32(entry, _pack(min(estimates[j] * ONE, FREQUENCY_MAX), row_counts[j]))
         if fixed:
-            store_u64(entry + 8, prefix[j])
+            store_u64(entry + 4, prefix[j])
         else:
-            store_u32(entry + 8, np.uint32(key_bytes - 4))
-            copy_bytes(entry + 12, data + offsets[j], key_bytes - 4)
-        at = entry + 8 + key_bytes
+            store_u32(entry + 4, np.uint32(key_bytes - 4))
+            copy_bytes(entry + 8, data + offsets[j], key_bytes - 4)
+        at = entry + 4 + key_bytes
         for r in range(row_counts[j]):
             rows_at[placed] = at
             at += row_sizes[first_row + r]
             placed += 1
-        _take_slot(slots, slot_count, hashes[j], state[0])
+        _take_slot(slots, slot_count, position_bits, hashes[j], state[0])
         inserted[j] = True
         state[0] += size
         state[1] += 1
@@ -288,42 +295,47 @@ def insert(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _take_slot(slots, slot_count, key_hash, offset):  # type: ignore[no-untyped-def]
-    position = np.int64(multiply_high(key_hash, np.uint64(slot_count)))
-    while load_u64(slots + 8 * position) != np.uint64(0):
-        position += 1
-        if position == slot_count:
-            position = 0
-    store_u64(slots + 8 * position, ((key_hash & _TAG) << np.uint64(40)) | np.uint64(offset // 8 + 1))
+def _take_slot(slots, slot_count, position_bits, key_hash, offset):  # type: ignore[no-untyped-def]
+    at = np.int64(multiply_high(key_hash, np.uint64(slot_count)))
+    while load_u32(slots + 4 * at) != np.uint32(0):
+        at += 1
+        if at == slot_count:
+            at = 0
+    tag = np.int64(key_hash & np.uint64((1 << (32 - position_bits)) - 1))
+    store_u32(slots + 4 * at, np.uint32((tag << position_bits) | (offset // UNIT_BYTES + 1)))
 
 
 @njit(cache=True)
 def _entry_hash(entry, fixed):  # type: ignore[no-untyped-def]
     if fixed:
-        return mix64(load_u64(entry + 8))
-    return hash_address(entry + 12, np.int64(load_u32(entry + 8)), np.uint64(0))
+        return mix64(load_u64(entry + 4))
+    return hash_address(entry + 8, np.int64(load_u32(entry + 4)), np.uint64(0))
 
 
 @njit(cache=True, nogil=True)
-def weigh(arena, tail, halve, rows_per_drain, window_rows, slot_bytes, bytes_in_bin):  # type: ignore[no-untyped-def]
+def weigh(  # type: ignore[no-untyped-def]
+    arena, tail, fixed, fixed_bytes, last_end_at, end_bytes, halve, rows_per_drain, window_rows, slot_bytes,
+    bytes_in_bin,
+):  # fmt: skip
     """Adds up the bytes per density bin; with `halve`, ages every entry first."""
     at = np.int64(0)
     while at < tail:
-        header = load_u64(arena + at)
-        size = _size(header)
+        header = load_u32(arena + at)
+        size = _size(arena + at, fixed, fixed_bytes, last_end_at, end_bytes)
         frequency = _frequency(header)
         if halve:
             frequency >>= 1
-            store_u64(arena + at, _pack(frequency, _rows(header), size))
+            store_u32(arena + at, _pack(frequency, _rows(header)))
         value = density(frequency / ONE, size + slot_bytes, rows_per_drain, window_rows)
-        bytes_in_bin[bin_of(value)] += size + slot_bytes
+        bytes_in_bin[bin_of(value)] += size
         at += size
 
 
 @njit(cache=True, nogil=True)
 def compact(  # type: ignore[no-untyped-def]
-    arena, state, fixed, rows_per_drain, window_rows, slot_bytes, bar, bar_room, sketch, lines
-):
+    arena, state, fixed, fixed_bytes, last_end_at, end_bytes, rows_per_drain, window_rows, slot_bytes,
+    bar, bar_room, sketch, lines,
+):  # fmt: skip
     """Keeps the entries above the bar and as many at the bar as bar_room bytes allow, closing the gaps.
 
     What leaves is remembered in the sketch, so that it can come back without proving itself anew.
@@ -331,14 +343,14 @@ def compact(  # type: ignore[no-untyped-def]
     at = kept = np.int64(0)
     entries = rows = 0
     while at < state[0]:
-        header = load_u64(arena + at)
-        size = _size(header)
+        header = load_u32(arena + at)
+        size = _size(arena + at, fixed, fixed_bytes, last_end_at, end_bytes)
         value = density(_frequency(header) / ONE, size + slot_bytes, rows_per_drain, window_rows)
         place = bin_of(value)
         stays = place > bar
-        if place == bar and bar_room >= size + slot_bytes:
+        if place == bar and bar_room >= size:
             stays = True
-            bar_room -= size + slot_bytes
+            bar_room -= size
         if stays:
             if kept != at:
                 move_bytes(arena + kept, arena + at, size)
@@ -353,47 +365,48 @@ def compact(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def rebuild_slots(arena, tail, slots, slot_count, fixed):  # type: ignore[no-untyped-def]
+def rebuild_slots(  # type: ignore[no-untyped-def]
+    arena, tail, slots, slot_count, position_bits, fixed, fixed_bytes, last_end_at, end_bytes
+):
     for i in range(slot_count):
-        store_u64(slots + 8 * i, np.uint64(0))
+        store_u32(slots + 4 * i, np.uint32(0))
     at = np.int64(0)
     while at < tail:
-        _take_slot(slots, slot_count, _entry_hash(arena + at, fixed), at)
-        at += _size(load_u64(arena + at))
+        _take_slot(slots, slot_count, position_bits, _entry_hash(arena + at, fixed), at)
+        at += _size(arena + at, fixed, fixed_bytes, last_end_at, end_bytes)
 
 
 @njit(cache=True, nogil=True)
-def is_sound(arena, tail, entries, rows, slots, slot_count, fixed, fixed_bytes, last_end_at, end_bytes):  # type: ignore[no-untyped-def]
-    """Does the chain of entries end exactly at the tail, with every row inside its entry and every entry
-    in a slot? A mapped file is believed only after this."""
+def is_sound(  # type: ignore[no-untyped-def]
+    arena, tail, entries, rows, slots, slot_count, position_bits, fixed, fixed_bytes, last_end_at, end_bytes
+):
+    """Does the chain of entries end exactly at the tail, with every row inside it and every entry in a
+    slot? A mapped file is believed only after this."""
     at = np.int64(0)
     seen_entries = seen_rows = 0
+    smallest = 12 if fixed else 8
     while at < tail:
-        if at + 16 > tail:
+        if at + smallest > tail:
             return False
-        entry = arena + at
-        header = load_u64(entry)
-        size = _size(header)
-        key_bytes = np.int64(8) if fixed else 4 + np.int64(load_u32(entry + 8))
-        if size < 16 or at + size > tail or 8 + key_bytes > size:
+        row = _first_row(arena + at, fixed) - arena
+        if row > tail:
             return False
-        row = entry + 8 + key_bytes
-        for _ in range(_rows(header)):
-            if row + fixed_bytes > entry + size:
+        count = _rows(load_u32(arena + at))
+        for _ in range(count):
+            if row + fixed_bytes > tail:
                 return False
-            row += row_bytes(row, fixed_bytes, last_end_at, end_bytes)
-            if row > entry + size:
-                return False
+            row += row_bytes(arena + row, fixed_bytes, last_end_at, end_bytes)
         seen_entries += 1
-        seen_rows += _rows(header)
-        at += size
+        seen_rows += count
+        at = (row + UNIT_BYTES - 1) // UNIT_BYTES * UNIT_BYTES
     if at != tail or seen_entries != entries or seen_rows != rows or entries >= slot_count:
         return False
     used = 0
     for i in range(slot_count):
-        slot = load_u64(slots + 8 * i)
-        if slot != np.uint64(0):
+        slot = load_u32(slots + 4 * i)
+        if slot != np.uint32(0):
             used += 1
-            if (np.int64(slot & _POSITION_BITS) - 1) * 8 + 16 > tail:
+            position = np.int64(slot & np.uint32((1 << position_bits) - 1)) - 1
+            if position < 0 or position * UNIT_BYTES + smallest > tail:
                 return False
     return used == entries

@@ -21,12 +21,13 @@ from semistream.front_stage.region import Region
 
 HEADER_BYTES = 4096
 SKETCH_SHARE = 1 / 24  # of the region: about 5 bytes per cached row of 120
-SIGHTINGS_PER_ENTRY = 10  # misses counted per cached key before all frequencies are halved
-SLACK_SHARE = 1 / 16  # freed by a compaction, so that the next one is not due at once
+SIGHTINGS_PER_ENTRY = 40  # misses counted per cached key before all frequencies are halved
+SLACK_SHARE = 1 / 32  # freed by a compaction, so that the next one is not due at once
 SLOTS_PER_ENTRY = 4 / 3
-SLOT_BYTES = 8 * SLOTS_PER_ENTRY
+SLOT_BYTES = 4 * SLOTS_PER_ENTRY
 ENTRY_SHARE_MAX = 1 / 8  # of the arena that one key may take
 SIZE_MIN_BYTES = HEADER_BYTES + 16384
+SIZE_MAX_BYTES = 8 << 30  # positions are 31 bits of 4-byte units
 
 # Fields of the header, 8 bytes each
 _IDENTITY, _DIRTY, _SLOTS, _TAIL, _ENTRIES, _ROWS, _SIGHTINGS, _BAR, _WINDOW, _DRAIN, _RECENT = range(11)
@@ -49,8 +50,10 @@ class DensityFrontStage:
         self._lines = max(1, int(region.size_bytes * SKETCH_SHARE) // 64)
         self._sketch = region.address + HEADER_BYTES
         self._arena = self._sketch + 64 * self._lines
-        self._arena_bytes = (region.size_bytes - HEADER_BYTES - 64 * self._lines) // 8 * 8
-        self._entry_bytes_expected = row_bytes + 16 + SLOT_BYTES
+        self._arena_bytes = (min(region.size_bytes, SIZE_MAX_BYTES) - HEADER_BYTES - 64 * self._lines) // 8 * 8
+        self._position_bits = (self._arena_bytes // kernels.UNIT_BYTES + 1).bit_length()
+        self._row_shape = (layout.fixed_bytes, layout.last_end_at, layout.end_bytes)
+        self._entry_bytes_expected = row_bytes + 4 + SLOT_BYTES
         self._identity = np.uint64(int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8], "little") | 1)
         self.cold_starts = 0
         if not self._is_usable():
@@ -71,7 +74,7 @@ class DensityFrontStage:
     def probe(self, keys: KeyBatch) -> Answers:
         entries = np.empty(len(keys), np.int64)
         present, absent, nulls = kernels.probe(
-            self._arena, self._slots, self._slot_count, self._fixed,
+            self._arena, self._slots, self._slot_count, self._position_bits, self._fixed,
             keys.prefix, keys.valid, keys.hashes, keys.offsets, keys.data_address, entries,
         )  # fmt: skip
         self._floats[_WINDOW] += len(keys)
@@ -79,11 +82,11 @@ class DensityFrontStage:
         return Answers(entries=entries, present=present, absent=absent, nulls=nulls)
 
     def pairs(self, answers: Answers, kind: JoinKind, limit: int) -> Iterator[Pairs]:
-        layout, state = self.layout, np.zeros(3, np.int64)
+        state = np.zeros(3, np.int64)
         while state[0] < answers.entries.size:
             index, rows = np.empty(limit, np.int64), np.empty(limit, np.int64)
             filled = kernels.pairs(
-                answers.entries, self._fixed, layout.fixed_bytes, layout.last_end_at, layout.end_bytes,
+                answers.entries, self._fixed, *self._row_shape,
                 kind.every_match, kind.once, kind.absent, state, index, rows,
             )  # fmt: skip
             if filled:
@@ -127,12 +130,12 @@ class DensityFrontStage:
 
     @property
     def _slots(self) -> int:
-        return self._arena + self._arena_bytes - 8 * self._slot_count
+        return self._arena + self._arena_bytes - 4 * self._slot_count
 
     def _sight(self, keys: KeyBatch, sightings: I64, counts: I64) -> tuple[I64, np.ndarray]:
         """(estimated frequencies, who may be dense enough)"""
         key_bytes = 8 if self._fixed else 4 + np.diff(keys.offsets)
-        sizes_min = 18.0 + key_bytes + counts * self.layout.fixed_bytes
+        sizes_min = 4 + SLOT_BYTES + key_bytes + counts * self.layout.fixed_bytes
         estimates, chosen = np.empty(len(keys), np.int64), np.empty(len(keys), np.bool_)
         total = kernels.sketch_and_filter(
             self._sketch, self._lines, keys.hashes, sightings, sizes_min,
@@ -152,11 +155,11 @@ class DensityFrontStage:
         state = self._words[_TAIL : _ROWS + 1].astype(np.int64)
         self._words[_DIRTY] = 1
         placed, refused = kernels.insert(
-            self._arena, self._arena_bytes - 8 * self._slot_count, self._slots, self._slot_count,
-            int(self._slot_count / SLOTS_PER_ENTRY), state,
+            self._arena, self._arena_bytes - 4 * self._slot_count, self._slots, self._slot_count,
+            self._position_bits, int(self._slot_count / SLOTS_PER_ENTRY), state,
             self._fixed, keys.prefix, keys.hashes, keys.offsets, keys.data_address,
             counts, body_bytes, estimates, *self._density_parameters(), int(self._words[_BAR]),
-            int(self._arena_bytes * ENTRY_SHARE_MAX), placed_at, sizes, inserted,
+            int(self._arena_bytes * ENTRY_SHARE_MAX), SLOT_BYTES, placed_at, sizes, inserted,
         )  # fmt: skip
         if placed:
             if placed < row_at.size:
@@ -181,19 +184,21 @@ class DensityFrontStage:
             self._floats[_WINDOW] /= 2
             self._words[_SIGHTINGS] //= np.uint64(2)
         parameters = self._density_parameters()
+        shape = (self._fixed, *self._row_shape)
         bytes_in_bin = np.zeros(kernels.BINS, np.int64)
-        tail = int(self._words[_TAIL])
-        kernels.weigh(self._arena, tail, halve, *parameters, int(SLOT_BYTES), bytes_in_bin)
-        room = int(self._arena_bytes * (1 - SLACK_SHARE))
+        tail, entries = int(self._words[_TAIL]), int(self._words[_ENTRIES])
+        kernels.weigh(self._arena, tail, *shape, halve, *parameters, SLOT_BYTES, bytes_in_bin)
+        # Each byte of entries brings its part of slots along.
+        slots_per_byte = SLOT_BYTES * entries / tail if tail else 0.0
+        room = int(self._arena_bytes * (1 - SLACK_SHARE) / (1 + slots_per_byte))
         from_top = np.cumsum(bytes_in_bin[::-1])[::-1]
-        if from_top[0] <= room:
-            bar, bar_room = 0, room
-        else:
+        bar, bar_room = 0, room
+        if from_top[0] > room:
             bar = int(np.flatnonzero(from_top > room)[-1])
             bar_room = room - int(from_top[bar + 1]) if bar + 1 < kernels.BINS else room
         state = self._words[_TAIL : _ROWS + 1].astype(np.int64)
         kernels.compact(
-            self._arena, state, self._fixed, *parameters, int(SLOT_BYTES), bar, bar_room, self._sketch, self._lines
+            self._arena, state, *shape, *parameters, SLOT_BYTES, bar, bar_room, self._sketch, self._lines
         )
         self._words[_TAIL : _ROWS + 1] = state.astype(np.uint64)
         self._words[_BAR] = bar
@@ -201,31 +206,29 @@ class DensityFrontStage:
         self._words[_DIRTY] = 0
 
     def _set_slots(self, entries: int, tail: int) -> None:
-        """As many slots as the entries there are and those that the slack can still take."""
+        """As many slots as the entries there are, and those that the free room can still take, will need."""
         entry_bytes = tail / entries if entries else self._entry_bytes_expected - SLOT_BYTES
-        room = max(0, self._arena_bytes - tail)
-        wanted = entries * SLOTS_PER_ENTRY
-        free = max(0.0, room - 8 * wanted)
-        wanted += free / (entry_bytes + SLOT_BYTES) * SLOTS_PER_ENTRY
-        self._words[_SLOTS] = max(16, min(int(wanted) + 8, room // 8 - 1))
-        kernels.rebuild_slots(self._arena, tail, self._slots, self._slot_count, self._fixed)
+        room = self._arena_bytes - tail
+        more = max(0.0, room - entries * SLOT_BYTES) / (entry_bytes + SLOT_BYTES)
+        self._words[_SLOTS] = max(16, min(int((entries + more) * SLOTS_PER_ENTRY) + 8, room // 4 - 1))
+        kernels.rebuild_slots(
+            self._arena, tail, self._slots, self._slot_count, self._position_bits, self._fixed, *self._row_shape
+        )
 
     def _is_usable(self) -> bool:
         words = self._words
         if self._region.fresh or words[_IDENTITY] != self._identity or words[_DIRTY] != 0:
             return False
         slots, tail = int(words[_SLOTS]), int(words[_TAIL])
-        if not 16 <= slots or tail + 8 * slots > self._arena_bytes:
+        if not 16 <= slots or tail + 4 * slots > self._arena_bytes:
             return False
         return bool(np.isfinite(self._floats[_WINDOW : _RECENT + 1]).all()) and self._is_sound()
 
     def _is_sound(self) -> bool:
-        layout = self.layout
         return bool(
             kernels.is_sound(
                 self._arena, int(self._words[_TAIL]), int(self._words[_ENTRIES]), int(self._words[_ROWS]),
-                self._slots, self._slot_count, self._fixed,
-                layout.fixed_bytes, layout.last_end_at, layout.end_bytes,
+                self._slots, self._slot_count, self._position_bits, self._fixed, *self._row_shape,
             )
         )  # fmt: skip
 

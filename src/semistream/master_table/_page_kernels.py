@@ -231,17 +231,19 @@ def _compare_row_key(at, short, fixed, prefix, key, key_size):  # type: ignore[n
 
 
 @njit(cache=True)
-def _is_sane(row, room, fixed_bytes, variable, short):  # type: ignore[no-untyped-def]
-    """Do the row's own sizes stay inside its page? `variable` counts its variable columns."""
+def _sane_bytes(row, room, fixed_bytes, variable, short):  # type: ignore[no-untyped-def]
+    """The size of a row's values; -1 if it contradicts itself or leaves its page. `variable` counts its
+    variable columns."""
     if fixed_bytes > room:
-        return False
+        return np.int64(-1)
     before = np.int64(0)
     for j in range(variable):
         end = _load_short(row + fixed_bytes - (variable - j) * short, short)
         if end < before:
-            return False
+            return np.int64(-1)
         before = end
-    return fixed_bytes + before <= room
+    size = fixed_bytes + before
+    return size if size <= room else np.int64(-1)
 
 
 @njit(cache=True)
@@ -252,75 +254,89 @@ def _key_fits(page, offset, page_bytes, short, fixed):  # type: ignore[no-untype
     return offset + short <= page_bytes and offset + short + _load_short(page + offset, short) <= page_bytes
 
 
-# What `match` reports besides "all well"
-ALL_WELL = 0
-DAMAGED = 1
-NOT_A_PAGE = 2
+# How `match` ends
+WINDOW_DONE = 0
+GATHER_FULL = 1
+DAMAGED = 2
+
+# What it remembers from one call to the next
+KEY, SLOT, ROW, VERIFIED, ROWS, BYTES = range(6)
 
 
 @njit(cache=True, nogil=True)
 def match(  # type: ignore[no-untyped-def]
-    buffer, page_bytes, seed, slots, pages, short,
+    buffer, page_bytes, seed, pages, window, window_end, short,
     fixed_bytes, variable,
     fixed, prefix, offsets, data,
-    first_key, stop_key, first_slot, last_slot, window, verified,
-    counts, rows_at,
+    first_slot, last_slot, state, counts,
+    gather, gather_bytes, row_at,
 ):  # fmt: skip
-    """Finds the rows of keys first_key..stop_key-1 in the pages of one window.
+    """Copies the values of all rows of the keys, page by page, into the gather buffer.
 
-    Slot s of the window holds page pages[s]; key k may be in slots first_slot[k]..last_slot[k] (counted
-    over all windows; the window begins at slot `window`). counts[k - first_key] rows are appended to
-    rows_at. Returns (rows, problem, slot): pages are verified when they are first touched.
+    The buffer holds pages[window:window_end]; key k may be in the pages of slots first_slot[k] to
+    last_slot[k]. Goes on where `state` stands until the keys' pages lie behind the window, or the gather
+    buffer is full; counts[k] and row_at grow by the rows found. A page is verified when it is first touched.
     """
-    total = np.int64(0)
-    for k in range(first_key, stop_key):
-        found = np.int64(0)
+    k, slot, row = state[KEY], state[SLOT], state[ROW]
+    rows_found, used = state[ROWS], state[BYTES]
+    outcome = WINDOW_DONE
+    while k < prefix.size:
+        slot = max(slot, first_slot[k])
         key = data + offsets[k] if not fixed else np.int64(0)
         key_size = offsets[k + 1] - offsets[k] if not fixed else np.int64(8)
-        begin = max(first_slot[k] - window, np.int64(0))
-        end = min(last_slot[k] - window, np.int64(slots - 1))
-        for slot in range(begin, end + 1):
-            page = buffer + slot * page_bytes
-            if not verified[slot]:
+        while slot <= last_slot[k] and slot < window_end:
+            page = buffer + (slot - window) * page_bytes
+            if slot > state[VERIFIED]:
                 if not is_intact(page, page_bytes, pages[slot], seed):
-                    return total, DAMAGED, slot
-                verified[slot] = True
+                    outcome = DAMAGED
+                    break
+                state[VERIFIED] = slot
             rows = np.int64(load_u32(page + _COUNT_AT))
             if HEADER_BYTES + rows * short > page_bytes:
-                return total, NOT_A_PAGE, slot
-            left, right = np.int64(0), rows
-            while left < right:
-                middle = (left + right) // 2
-                offset = _load_short(page + HEADER_BYTES + middle * short, short)
+                outcome = DAMAGED
+                break
+            if row < 0:
+                left, right = np.int64(0), rows
+                while left < right and outcome == WINDOW_DONE:
+                    middle = (left + right) // 2
+                    offset = _load_short(page + HEADER_BYTES + middle * short, short)
+                    if not _key_fits(page, offset, page_bytes, short, fixed):
+                        outcome = DAMAGED
+                    elif _compare_row_key(page + offset, short, fixed, prefix[k], key, key_size) < 0:
+                        left = middle + 1
+                    else:
+                        right = middle
+                row = left
+            while row < rows and outcome == WINDOW_DONE:
+                offset = _load_short(page + HEADER_BYTES + row * short, short)
                 if not _key_fits(page, offset, page_bytes, short, fixed):
-                    return total, NOT_A_PAGE, slot
-                if _compare_row_key(page + offset, short, fixed, prefix[k], key, key_size) < 0:
-                    left = middle + 1
-                else:
-                    right = middle
-            while left < rows:
-                offset = _load_short(page + HEADER_BYTES + left * short, short)
-                if not _key_fits(page, offset, page_bytes, short, fixed):
-                    return total, NOT_A_PAGE, slot
+                    outcome = DAMAGED
+                    break
                 at = page + offset
                 if _compare_row_key(at, short, fixed, prefix[k], key, key_size) != 0:
                     break
-                row = at + (8 if fixed else short + key_size)
-                if not _is_sane(row, page + page_bytes - row, fixed_bytes, variable, short):
-                    return total, NOT_A_PAGE, slot
-                rows_at[total] = row
-                total += 1
-                found += 1
-                left += 1
-        counts[k - first_key] += found
-    return total, ALL_WELL, np.int64(0)
-
-
-@njit(cache=True, nogil=True)
-def row_counts(buffer, page_bytes, slots):  # type: ignore[no-untyped-def]
-    """An upper bound of the rows in all slots, whatever the bytes say."""
-    total = np.int64(0)
-    most = (page_bytes - HEADER_BYTES) // 2
-    for slot in range(slots):
-        total += min(np.int64(load_u32(buffer + slot * page_bytes + _COUNT_AT)), np.int64(most))
-    return total
+                values = at + (8 if fixed else short + key_size)
+                size = _sane_bytes(values, page + page_bytes - values, fixed_bytes, variable, short)
+                if size < 0:
+                    outcome = DAMAGED
+                elif used + size > gather_bytes or rows_found == row_at.size:
+                    outcome = GATHER_FULL
+                else:
+                    copy_bytes(gather + used, values, size)
+                    row_at[rows_found] = gather + used
+                    used += size
+                    rows_found += 1
+                    counts[k] += 1
+                    row += 1
+            if outcome != WINDOW_DONE:
+                break
+            slot += 1
+            row = np.int64(-1)
+        if outcome != WINDOW_DONE or slot <= last_slot[k]:
+            break
+        k += 1
+        slot = np.int64(0)
+        row = np.int64(-1)
+    state[KEY], state[SLOT], state[ROW] = k, slot, row
+    state[ROWS], state[BYTES] = rows_found, used
+    return outcome

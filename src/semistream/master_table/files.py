@@ -1,6 +1,6 @@
-"""The one place that touches files: positioned reads of many ranges at once, and atomic writes.
+"""The one place that touches files: reads of many blocks at once, and atomic writes.
 
-An object store would implement `RangeFile` with ranged requests; nothing above this module would change.
+An object store would implement `BlockFile` with ranged requests; nothing above this module would change.
 """
 
 from __future__ import annotations
@@ -20,17 +20,20 @@ from semistream.core.arrow import address_of
 I64 = npt.NDArray[np.int64]
 
 
-class RangeFile(Protocol):
-    """Random access to an immutable file. Safe to share between reads of one thread."""
+class BlockFile(Protocol):
+    """Random access to an immutable file. Blocks are numbered from the file's start and of one size."""
 
     @property
     def size_bytes(self) -> int: ...
 
-    def prefetch(self, offsets: I64, lengths: I64) -> None:
-        """Start reading these ranges; returns without waiting."""
+    def prefetch(self, blocks: I64, block_bytes: int) -> None:
+        """Start reading these blocks; returns without waiting."""
 
-    def read_into(self, offsets: I64, lengths: I64, target: npt.NDArray[np.uint8]) -> None:
-        """The ranges one after the other into `target`; EOFError if the file ends before a range does."""
+    def read_blocks(self, blocks: I64, block_bytes: int, target: npt.NDArray[np.uint8]) -> None:
+        """The blocks one after the other into `target`; EOFError if the file ends before a block does."""
+
+    def read(self, offset: int, target: npt.NDArray[np.uint8]) -> None:
+        """The bytes from `offset` on, until `target` is full; EOFError if there are fewer."""
 
     def close(self) -> None: ...
 
@@ -45,28 +48,44 @@ _posix_fadvise = types.ExternalFunction(
 _WILL_NEED = getattr(os, "POSIX_FADV_WILLNEED", 3)
 
 
-@njit(cache=True, nogil=True)
-def _read_ranges(descriptor, offsets, lengths, target):  # type: ignore[no-untyped-def]
-    """-1, or the first range that could not be read whole."""
-    for i in range(offsets.size):
-        done = np.int64(0)
-        while done < lengths[i]:
-            count = _pread(descriptor, target + done, lengths[i] - done, offsets[i] + done)
-            if count <= 0:
-                return i
-            done += count
-        target += lengths[i]
-    return -1
+@njit(cache=True)
+def _read_range(descriptor, offset, size, target):  # type: ignore[no-untyped-def]
+    done = np.int64(0)
+    while done < size:
+        count = _pread(descriptor, target + done, size - done, offset + done)
+        if count <= 0:
+            return False
+        done += count
+    return True
 
 
 @njit(cache=True, nogil=True)
-def _advise_ranges(descriptor, offsets, lengths, advice):  # type: ignore[no-untyped-def]
-    for i in range(offsets.size):
-        _posix_fadvise(descriptor, offsets[i], lengths[i], advice)
+def _read_blocks(descriptor, blocks, block_bytes, target):  # type: ignore[no-untyped-def]
+    """-1, or the first block of a run that could not be read whole. Neighbours are read together."""
+    i = np.int64(0)
+    while i < blocks.size:
+        run = np.int64(1)
+        while i + run < blocks.size and blocks[i + run] == blocks[i] + run:
+            run += 1
+        if not _read_range(descriptor, blocks[i] * block_bytes, run * block_bytes, target + i * block_bytes):
+            return blocks[i]
+        i += run
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _advise_blocks(descriptor, blocks, block_bytes, advice):  # type: ignore[no-untyped-def]
+    i = np.int64(0)
+    while i < blocks.size:
+        run = np.int64(1)
+        while i + run < blocks.size and blocks[i + run] == blocks[i] + run:
+            run += 1
+        _posix_fadvise(descriptor, blocks[i] * block_bytes, run * block_bytes, advice)
+        i += run
 
 
 class LocalFile:
-    """A `RangeFile` on any path the operating system can open.
+    """A `BlockFile` on any path the operating system can open.
 
     Reads are system calls made by a kernel, not a mapping: a file that shrinks gives an error instead of
     killing the process, and the bytes read are in buffers that the budget knows.
@@ -77,16 +96,23 @@ class LocalFile:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.size_bytes = os.fstat(self._descriptor).st_size
 
-    def prefetch(self, offsets: I64, lengths: I64) -> None:
-        _advise_ranges(np.int32(self._descriptor), offsets, lengths, np.int32(_WILL_NEED))
+    def prefetch(self, blocks: I64, block_bytes: int) -> None:
+        _advise_blocks(np.int32(self._descriptor), blocks, block_bytes, np.int32(_WILL_NEED))
 
-    def read_into(self, offsets: I64, lengths: I64, target: npt.NDArray[np.uint8]) -> None:
-        assert int(lengths.sum()) <= target.size
-        failed = _read_ranges(np.int32(self._descriptor), offsets, lengths, address_of(target))
+    def read_blocks(self, blocks: I64, block_bytes: int, target: npt.NDArray[np.uint8]) -> None:
+        assert blocks.size * block_bytes <= target.size
+        failed = _read_blocks(np.int32(self._descriptor), blocks, block_bytes, address_of(target))
         if failed >= 0:
-            # The kernel cannot see errno; asking again through Python raises the true error, if there is one.
-            os.pread(self._descriptor, int(lengths[failed]), int(offsets[failed]))
-            raise EOFError(f"{self.path} ends before byte {int(offsets[failed] + lengths[failed])}")
+            self._explain(int(failed) * block_bytes, block_bytes)
+
+    def read(self, offset: int, target: npt.NDArray[np.uint8]) -> None:
+        if not _read_range(np.int32(self._descriptor), offset, target.size, address_of(target)):
+            self._explain(offset, target.size)
+
+    def _explain(self, offset: int, size: int) -> None:
+        # The kernel cannot see errno; asking again through Python raises the true error, if there is one.
+        os.pread(self._descriptor, size, offset)
+        raise EOFError(f"{self.path} ends before byte {offset + size}")
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -24,7 +24,7 @@ from semistream.core.rows import RowLayout
 from semistream.errors import CorruptionError, SchemaError, StoreError
 from semistream.master_table import _page_kernels as kernels
 from semistream.master_table.fences import FenceBuilder, Fences
-from semistream.master_table.files import LocalFile, RangeFile
+from semistream.master_table.files import LocalFile, BlockFile
 
 I64 = npt.NDArray[np.int64]
 
@@ -171,7 +171,7 @@ class ShardReader:
     Opening reads the footer and the fences, nothing else. CorruptionError names the file, and the page.
     """
 
-    def __init__(self, file: RangeFile, path: Path, info: ShardInfo, *, page_bytes: int, fixed: bool) -> None:
+    def __init__(self, file: BlockFile, path: Path, info: ShardInfo, *, page_bytes: int, fixed: bool) -> None:
         self.path, self.info, self.page_bytes = path, info, page_bytes
         self._file = file
         self.seed = np.uint64(info.seed)
@@ -185,17 +185,17 @@ class ShardReader:
             raise CorruptionError(f"the shard file {path} is missing.", hint=RESTORE_HINT) from None
         return cls(file, path, info, page_bytes=page_bytes, fixed=fixed)
 
-    def prefetch(self, first_pages: I64, counts: I64) -> None:
-        """Start reading runs of pages; returns without waiting."""
-        self._file.prefetch(first_pages * self.page_bytes, counts * self.page_bytes)
+    def prefetch(self, pages: I64) -> None:
+        """Start reading these pages; returns without waiting."""
+        self._file.prefetch(pages, self.page_bytes)
 
-    def read_runs(self, first_pages: I64, counts: I64, buffer: npt.NDArray[np.uint8]) -> None:
-        """The runs of pages one after the other into `buffer`, not yet verified."""
+    def read(self, pages: I64, buffer: npt.NDArray[np.uint8]) -> None:
+        """The pages one after the other into `buffer`, not yet verified; neighbours in one read."""
         try:
-            self._file.read_into(first_pages * self.page_bytes, counts * self.page_bytes, buffer)
+            self._file.read_blocks(pages, self.page_bytes, buffer)
         except EOFError:
-            pages = self._file.size_bytes // self.page_bytes
-            raise self.damaged(min(pages, self.info.pages - 1), "is cut off") from None
+            whole = self._file.size_bytes // self.page_bytes
+            raise self.damaged(min(whole, self.info.pages - 1), "is cut off") from None
 
     def damaged(self, page: int, what: str = "does not have the bytes that were written") -> CorruptionError:
         return CorruptionError(f"page {page:,} of the shard file {self.path} {what}.", hint=RESTORE_HINT)
@@ -206,7 +206,7 @@ class ShardReader:
         buffer = np.empty(step * self.page_bytes, np.uint8)
         for start in range(0, self.info.pages, step):
             count = min(step, self.info.pages - start)
-            self.read_runs(np.array([start]), np.array([count]), buffer)
+            self.read(np.arange(start, start + count), buffer)
             bad = kernels.first_damaged(address_of(buffer), self.page_bytes, count, start, self.seed)
             if bad >= 0:
                 raise self.damaged(start + int(bad))
@@ -225,7 +225,7 @@ class ShardReader:
                 hint=RESTORE_HINT,
             )
         content = np.empty(info.fence_bytes + _FOOTER.size, np.uint8)
-        self._file.read_into(np.array([info.pages * self.page_bytes]), np.array([content.size]), content)
+        self._file.read(info.pages * self.page_bytes, content)
         fences = content[: info.fence_bytes]
         expected = _footer(self.page_bytes, info.pages, info.rows, info.seed, fences.tobytes())
         if content[info.fence_bytes :].tobytes() != expected:

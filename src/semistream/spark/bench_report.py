@@ -45,19 +45,25 @@ def checks(results: Iterable[dict[str, Any]]) -> list[tuple[str, bool, str]]:
 
 
 def results_table(results: Iterable[dict[str, Any]]) -> Table:
+    """Medians per batch, and the rows per second that follow from them."""
     table = Table(title="semistream against Spark's stream-static join (medians, noop sink)")
     for name in ("table", "batch", "memory", "ours", "Spark", "ratio", "pipe", "hit ratio", "optimum"):
         table.add_column(name, justify="right")
     for r in results:
+        ours, spark, pipe = (
+            f"{r[f'{side}_batch_s']:.3f} s\n{r[f'{side}_rows_s'] / 1000:.0f} k/s"
+            for side in ("ours", "spark", "pipe")
+        )
         table.add_row(
-            f"{short_count(r['table_rows'])} rows",
-            f"{short_count(r['batch_rows'])} rows",
-            f"{r['memory_bytes'] / 2**20:.1f} MiB",
-            *(f"{r[f'{side}_rows_s']:,.0f}/s\n{r[f'{side}_batch_s']:.3f} s" for side in ("ours", "spark")),
+            short_count(r["table_rows"]),
+            short_count(r["batch_rows"]),
+            f"{r['memory_bytes'] / 2**20:.0f} MiB",
+            ours,
+            spark,
             f"{r['ratio']:.1f} x",
-            f"{r['pipe_rows_s']:,.0f}/s\n{r['pipe_batch_s']:.3f} s",
-            f"{r['hit_ratio']:.4f}",
-            f"{r['optimal_hit_ratio']:.4f}",
+            pipe,
+            f"{r['hit_ratio']:.3f}",
+            f"{r['optimal_hit_ratio']:.3f}",
         )
     return table
 
