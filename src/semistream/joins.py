@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from semistream.access_path.planned import PlannedAccess, ReadCosts
+from semistream.access_path.planned import PlannedAccess, ReadCosts, row_address_bytes
 from semistream.core.budget import MemoryBudget, format_bytes
 from semistream.core.contracts import JOIN_KINDS, FrontStage
 from semistream.core.keys import KeyEncoder, canonical_type
@@ -18,6 +18,7 @@ from semistream.errors import BudgetError, ConfigError, SchemaError
 from semistream.front_stage.density import SIZE_MIN_BYTES, DensityFrontStage
 from semistream.front_stage.none import NoFrontStage
 from semistream.front_stage.region import Region
+from semistream.master_table.files import read_buffer_bytes
 from semistream.master_table.page_store import MasterTable
 from semistream.waiting_room.batch_room import BatchRoom
 
@@ -26,12 +27,9 @@ ALGORITHMS = {
 }
 
 WAITING_SHARE = 1 / 16
-PAGE_BUFFER_SHARE = 1 / 40
 OUTPUT_SHARE = 1 / 32
 WAITING_BYTES_MIN = 128 << 10
 WAITING_BYTES_MAX = 64 << 20
-PAGE_BUFFER_BYTES_MIN = 64 << 10
-PAGE_BUFFER_BYTES_MAX = 8 << 20
 OUTPUT_BYTES_MIN = 64 << 10
 OUTPUT_BYTES_MAX = 2 << 20
 CHUNK_ROWS_MAX = 16384
@@ -44,46 +42,30 @@ class MemorySplit:
     """How one task's share of `memory` is used. The front stage gets what the others leave."""
 
     total_bytes: int
-    fences_bytes: int
-    page_buffer_bytes: int
     waiting_bytes: int
     output_bytes: int
     front_stage_bytes: int
 
     @classmethod
     def of(cls, table: MasterTable, shards: list[int], total_bytes: int) -> MemorySplit:
-        """BudgetError below the minimum."""
-        fences = table.fence_bytes(shards)
-        page_buffer = max(
-            PAGE_BUFFER_BYTES_MIN,
-            2 * 2 * table.page_bytes,
-            min(PAGE_BUFFER_BYTES_MAX, int(total_bytes * PAGE_BUFFER_SHARE)),
-        )
+        """The front stage's part is below SIZE_MIN_BYTES, or negative, if the total is too little."""
         waiting = max(WAITING_BYTES_MIN, min(WAITING_BYTES_MAX, int(total_bytes * WAITING_SHARE)))
         output = max(OUTPUT_BYTES_MIN, min(OUTPUT_BYTES_MAX, int(total_bytes * OUTPUT_SHARE)))
-        front = total_bytes - fences - page_buffer - waiting - output
-        if front < SIZE_MIN_BYTES:
-            raise BudgetError(
-                f"{format_bytes(total_bytes)} are too little for a task with {len(shards)} shard(s): it needs "
-                f"at least {format_bytes(minimum_task_bytes(table, shards))}.",
-                hint="raise memory=.",
-            )
+        path = (
+            table.fence_bytes(shards) + read_buffer_bytes(table.page_bytes) + row_address_bytes(total_bytes)
+        )
+        front = (total_bytes - path - waiting - output) // 8 * 8
         return cls(
-            total_bytes=total_bytes,
-            fences_bytes=fences,
-            page_buffer_bytes=page_buffer,
-            waiting_bytes=waiting,
-            output_bytes=output,
-            front_stage_bytes=front,
+            total_bytes=total_bytes, waiting_bytes=waiting, output_bytes=output, front_stage_bytes=front
         )
 
 
 def minimum_task_bytes(table: MasterTable, shards: list[int]) -> int:
-    """The least a task that serves these shards can work with."""
-    page_buffer = max(PAGE_BUFFER_BYTES_MIN, 4 * table.page_bytes)
-    fixed = table.fence_bytes(shards) + page_buffer + WAITING_BYTES_MIN + OUTPUT_BYTES_MIN + SIZE_MIN_BYTES
-    # The shares that grow with the budget must leave the front stage its minimum as well.
-    return max(fixed, int((table.fence_bytes(shards) + SIZE_MIN_BYTES) / (1 - 2 * WAITING_SHARE)))
+    """The least a task that serves these shards can work with, to within 2 %."""
+    enough = WAITING_BYTES_MIN + OUTPUT_BYTES_MIN + SIZE_MIN_BYTES
+    while MemorySplit.of(table, shards, enough).front_stage_bytes < SIZE_MIN_BYTES:
+        enough += enough // 64
+    return enough
 
 
 def shards_of_task(task: int, tasks: int, shards: int) -> list[int]:
@@ -252,6 +234,12 @@ def start_join(
     check_algorithm(algorithm)
     mine = list(range(table.shards)) if shards is None else shards
     split = MemorySplit.of(table, mine, memory_bytes)
+    if split.front_stage_bytes < SIZE_MIN_BYTES:
+        raise BudgetError(
+            f"{format_bytes(memory_bytes)} are too little for {len(mine)} shard(s) of this table; the minimum is "
+            f"{format_bytes(minimum_task_bytes(table, mine))} ({minimum_task_bytes(table, mine):,} bytes).",
+            hint="raise the memory.",
+        )
     budget, metrics = MemoryBudget(memory_bytes), JoinMetrics()
     values = table.value_schema
     cached = RowLayout(pa.schema([values.field(i) for i in shape.value_positions]), table.layout.end_bytes)
@@ -270,7 +258,6 @@ def start_join(
         table,
         {shard: table.open_shard(shard) for shard in mine},
         budget=budget,
-        buffer_bytes=split.page_buffer_bytes,
         metrics=metrics,
         costs=costs or ReadCosts(),
     )

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from semistream.access_path import _kernels as kernels
-from semistream.core.arrow import address_of
 from semistream.core.budget import MemoryBudget
 from semistream.core.contracts import I64, Matches, Waiting
 from semistream.core.keys import KeyBatch
@@ -24,24 +23,36 @@ from semistream.master_table import _page_kernels as page_kernels
 from semistream.master_table.page_store import MasterTable
 from semistream.master_table.shard_file import ShardReader
 
+PAGE_SECONDS_GUESS = 10e-6
+BYTE_SECONDS_GUESS = 1 / 1.5e9
 PAGES_IN_FLIGHT = 512
+SCAN_BYTES_IN_FLIGHT = 16 << 20
 WARM_PAGE_SECONDS = 6e-6  # a page that comes faster was in memory: asking for it ahead would only cost
-GATHER_SHARE = 0.4  # of the page buffer's bytes: the rows found, copied together
-GATHER_ROW_BYTES = 48  # one address per so many gathered bytes
+WINDOW_PAGES_MAX = 256
+ROWS_AT_ONCE = 1 << 14
 
 
 @dataclass
 class ReadCosts:
-    """Seconds per page picked and per byte scanned: a guess first, then what was measured."""
+    """Seconds per page picked and per byte scanned, matching included: a guess first, then what was measured.
 
-    page_seconds: float = 20e-6
-    byte_seconds: float = 1 / 1.5e9
+    A sample counts with a fifth, and as no more than four times what was expected: one stall (a kernel being
+    compiled, another process's burst) must not decide for long. What is not used drifts back to the guess,
+    so that it is tried again one day.
+    """
+
+    page_seconds: float = PAGE_SECONDS_GUESS
+    byte_seconds: float = BYTE_SECONDS_GUESS
 
     def picked(self, pages: int, seconds: float) -> None:
-        self.page_seconds += 0.2 * (seconds / max(pages, 1) - self.page_seconds)
+        sample = min(seconds / max(pages, 1), 4 * self.page_seconds)
+        self.page_seconds += 0.2 * (sample - self.page_seconds)
+        self.byte_seconds += 0.01 * (BYTE_SECONDS_GUESS - self.byte_seconds)
 
     def scanned(self, size_bytes: int, seconds: float) -> None:
-        self.byte_seconds += 0.2 * (seconds / max(size_bytes, 1) - self.byte_seconds)
+        sample = min(seconds / max(size_bytes, 1), 4 * self.byte_seconds)
+        self.byte_seconds += 0.2 * (sample - self.byte_seconds)
+        self.page_seconds += 0.01 * (PAGE_SECONDS_GUESS - self.page_seconds)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,33 +69,35 @@ class _Progress:
     """How far the keys of one shard are matched, and what was not handed out yet."""
 
     def __init__(self, keys: int) -> None:
-        self.state = np.zeros(6, np.int64)
-        self.state[page_kernels.ROW] = self.state[page_kernels.VERIFIED] = -1
+        self.state = np.zeros(4, np.int64)
+        self.state[page_kernels.ROW] = -1
         self.counts = np.zeros(keys, np.int64)
         self._first_key, self._continued = 0, False
 
-    def matches(self, row_at: I64, *, unfinished: bool) -> Matches:
-        """What was found since the last call; the gather buffer is free for more after it was consumed."""
+    def matches(self, row_at: I64, *, complete: bool) -> Matches:
+        """What was found since the last call, which the addresses must be consumed before."""
         key = int(self.state[page_kernels.KEY])
-        stop = min(key + 1, self.counts.size) if unfinished else self.counts.size
+        # The key that the matching stands at may have begun; a complete one never is the last.
+        stop = self.counts.size if complete else min(key + 1, self.counts.size)
         found = Matches(
             first_key=self._first_key,
             stop_key=stop,
             counts=self.counts[self._first_key : stop].copy(),
             row_at=row_at[: self.state[page_kernels.ROWS]],
             continued=self._continued,
-            unfinished=unfinished,
+            unfinished=not complete and key < self.counts.size,
         )
-        self.state[page_kernels.ROWS] = self.state[page_kernels.BYTES] = 0
+        self.state[page_kernels.ROWS] = 0
         self.counts[key : key + 1] = 0
-        self._first_key, self._continued = key, unfinished
+        self._first_key, self._continued = key, found.unfinished
         return found
 
 
 class PlannedAccess:
-    """Reads the pages of some shards of a table through one buffer of `buffer_bytes`.
+    """Finds rows in the pages of some shards of a table.
 
-    Cost: each needed page is read once per fetch. Memory: the buffer, and the fences of the shards.
+    Cost: each needed page is touched once per fetch. Memory: the fences of the shards, row addresses, and
+    one read buffer if the files cannot be mapped.
     """
 
     def __init__(
@@ -93,20 +106,16 @@ class PlannedAccess:
         readers: dict[int, ShardReader],
         *,
         budget: MemoryBudget,
-        buffer_bytes: int,
         metrics: JoinMetrics,
         costs: ReadCosts,
     ) -> None:
         self.layout: RowLayout = table.layout
         self._page_bytes, self._readers = table.page_bytes, readers
         self._metrics, self._costs = metrics, costs
-        gather_bytes = max(int(buffer_bytes * GATHER_SHARE), self._page_bytes)
-        self._window_pages = max(1, (buffer_bytes - gather_bytes * 7 // 6) // self._page_bytes)
-        self._buffer = np.empty(self._window_pages * self._page_bytes, np.uint8)
-        self._gather = np.empty(gather_bytes, np.uint8)
-        self._row_at = np.empty(max(1, gather_bytes // GATHER_ROW_BYTES), np.int64)
         budget.reserve("fences", sum(reader.fences.nbytes for reader in readers.values()))
-        budget.reserve("page buffer", self._buffer.nbytes + self._gather.nbytes + self._row_at.nbytes)
+        budget.reserve("page buffer", max(reader.buffer_bytes for reader in readers.values()))
+        self._row_at = np.empty(row_address_bytes(budget.total_bytes) // 8, np.int64)
+        budget.reserve("row addresses", self._row_at.nbytes)
 
     def fetch(self, waiting: Waiting) -> Iterator[Matches]:
         shards = waiting.shards
@@ -133,20 +142,31 @@ class PlannedAccess:
         return self._readers[shard]
 
     def _fetch_shard(self, reader: ShardReader, keys: KeyBatch) -> Iterator[Matches]:
-        plan, size = self._plan(reader, keys), self._window_pages
+        plan, size = self._plan(reader, keys), min(WINDOW_PAGES_MAX, reader.pages_at_once)
         progress = _Progress(len(keys))
         seconds, asked = 0.0, 0
+        in_flight = SCAN_BYTES_IN_FLIGHT // self._page_bytes if plan.is_scan else PAGES_IN_FLIGHT
         is_warm = self._costs.page_seconds < WARM_PAGE_SECONDS and not plan.is_scan
         for window in range(0, max(1, plan.pages.size), size):
             pages = plan.pages[window : window + size]
+            stop = window + pages.size
             started = time.perf_counter()
-            if not is_warm:
-                asked = self._ask_ahead(reader, plan.pages, asked, window + size)
-            reader.read(pages, self._buffer)
-            seconds += time.perf_counter() - started
-            while self._match(reader, keys, plan, window, pages.size, progress) == page_kernels.GATHER_FULL:
-                yield progress.matches(self._row_at, unfinished=True)
-        yield progress.matches(self._row_at, unfinished=False)
+            if not is_warm and asked < plan.pages.size and asked - stop < in_flight // 2:
+                until = max(asked, stop) + in_flight
+                reader.prefetch(plan.pages[asked:until])
+                asked = until
+            page_at = reader.fetch(pages)
+            while True:
+                outcome = self._match(reader, keys, plan, window, page_at, progress)
+                seconds += time.perf_counter() - started
+                # Addresses in a buffer end with its window.
+                if outcome == page_kernels.WINDOW_DONE and (reader.is_mapped or stop == plan.pages.size):
+                    break
+                yield progress.matches(self._row_at, complete=False)
+                started = time.perf_counter()
+                if outcome == page_kernels.WINDOW_DONE:
+                    break
+        yield progress.matches(self._row_at, complete=True)
         self._account(plan, seconds)
 
     def _plan(self, reader: ShardReader, keys: KeyBatch) -> _Plan:
@@ -169,24 +189,15 @@ class PlannedAccess:
         count = kernels.distinct_pages(first_page, last_page, pages, first_slot, last_slot)
         return _Plan(pages=pages[:count], first_slot=first_slot, last_slot=last_slot, is_scan=False)
 
-    def _ask_ahead(self, reader: ShardReader, pages: I64, asked: int, reached: int) -> int:
-        """Keeps some hundred pages in flight beyond the window that is about to be read."""
-        if asked >= pages.size or asked - reached > PAGES_IN_FLIGHT // 2:
-            return asked
-        until = min(pages.size, max(asked, reached) + PAGES_IN_FLIGHT)
-        reader.prefetch(pages[asked:until])
-        return until
-
     def _match(
-        self, reader: ShardReader, keys: KeyBatch, plan: _Plan, window: int, size: int, progress: _Progress
+        self, reader: ShardReader, keys: KeyBatch, plan: _Plan, window: int, page_at: I64, progress: _Progress
     ) -> int:
         layout = self.layout
         outcome = page_kernels.match(
-            address_of(self._buffer), self._page_bytes, reader.seed, plan.pages, window, window + size,
+            page_at, self._page_bytes, reader.seed, plan.pages, window, window + page_at.size,
             layout.end_bytes, layout.fixed_bytes, layout.variable_columns,
             keys.fixed, keys.prefix, keys.offsets, keys.data_address,
-            plan.first_slot, plan.last_slot, progress.state, progress.counts,
-            address_of(self._gather), self._gather.size, self._row_at,
+            plan.first_slot, plan.last_slot, progress.state, progress.counts, self._row_at,
         )  # fmt: skip
         if outcome == page_kernels.DAMAGED:
             raise reader.damaged(int(plan.pages[progress.state[page_kernels.SLOT]]))
@@ -207,3 +218,8 @@ class PlannedAccess:
     def close(self) -> None:
         for reader in self._readers.values():
             reader.close()
+
+
+def row_address_bytes(total_bytes: int) -> int:
+    """Room for the addresses of rows found; little for a small budget."""
+    return 8 * max(256, min(ROWS_AT_ONCE, total_bytes // 1024))

@@ -4,8 +4,13 @@ A page is
 
     checksum (8) | row count (4) | page number (4) | row offsets ... -> free <- ... rows
 
-Rows stand in key order; the offset of row i is entry i. A row is its key bytes (8 bytes for a fixed-width
-key, else a length and the bytes) and its values in the layout of `core.rows`.
+Row 0 stands at the page's end, row i before row i - 1, in key order; the offset of row i is entry i. A row is
+a checksum (4), its key bytes (8 bytes for a fixed-width key, else a length and the bytes) and its values in
+the layout of `core.rows`.
+
+The page's checksum is for those who read all of it. A lookup reads a few rows, and verifies those and their
+neighbours: a row's checksum depends on its page, its index and the page's row count, so two intact
+neighbours with the key between them prove that the key is absent, at a fraction of a page's cost.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from semistream.core._hash_kernels import checksum, mix64
+from semistream.core._hash_kernels import checksum, hash_address, mix64
 from semistream.core._key_kernels import compare_bytes
 from semistream.core._memory import (
     copy_bytes,
@@ -28,6 +33,7 @@ from semistream.core._memory import (
 )
 
 HEADER_BYTES = 16
+SUM_BYTES = 4
 _COUNT_AT = 8
 _NUMBER_AT = 12
 
@@ -76,13 +82,13 @@ def place_keys(  # type: ignore[no-untyped-def]
         store_u32(page + _COUNT_AT, np.uint32(count + 1))
         at = page + offset_of[i]
         if fixed:
-            store_u64(at, swap_bytes(prefix[i]))
-            rows_at[i - start] = at + 8
+            store_u64(at + SUM_BYTES, swap_bytes(prefix[i]))
+            rows_at[i - start] = at + SUM_BYTES + 8
         else:
             size = offsets[i + 1] - offsets[i]
-            _store_short(at, size, short)
-            copy_bytes(at + short, data + offsets[i], size)
-            rows_at[i - start] = at + short + size
+            _store_short(at + SUM_BYTES, size, short)
+            copy_bytes(at + SUM_BYTES + short, data + offsets[i], size)
+            rows_at[i - start] = at + SUM_BYTES + short + size
 
 
 @njit(cache=True, nogil=True)
@@ -142,24 +148,53 @@ def _page_seed(seed, number):  # type: ignore[no-untyped-def]
     return mix64(seed ^ np.uint64(number))
 
 
+@njit(cache=True, inline="always")
+def _row_seed(seed, number, rows):  # type: ignore[no-untyped-def]
+    return mix64(seed ^ np.uint64(number) ^ (np.uint64(rows) << np.uint64(40)))
+
+
+@njit(cache=True, inline="always")
+def _row_start(page, row, short):  # type: ignore[no-untyped-def]
+    return _load_short(page + HEADER_BYTES + row * short, short)
+
+
+@njit(cache=True, inline="always")
+def _row_end(page, page_bytes, row, short):  # type: ignore[no-untyped-def]
+    return page_bytes if row == 0 else _row_start(page, row - 1, short)
+
+
+@njit(cache=True)
+def _row_sum(page, start, end, row, row_seed):  # type: ignore[no-untyped-def]
+    size = end - start - SUM_BYTES
+    return np.uint32(hash_address(page + start + SUM_BYTES, size, row_seed + np.uint64(row)) & np.uint64(0xFFFFFFFF))
+
+
+@njit(cache=True)
+def _is_row_intact(page, page_bytes, rows, row, short, row_seed):  # type: ignore[no-untyped-def]
+    start, end = _row_start(page, row, short), _row_end(page, page_bytes, row, short)
+    if start < HEADER_BYTES + rows * short or end > page_bytes or start + SUM_BYTES > end:
+        return False
+    return load_u32(page + start) == _row_sum(page, start, end, row, row_seed)
+
+
 @njit(cache=True, nogil=True)
-def seal_pages(buffer, page_bytes, count, first_number, seed):  # type: ignore[no-untyped-def]
+def seal_pages(buffer, page_bytes, count, first_number, short, seed):  # type: ignore[no-untyped-def]
     for i in range(count):
         page = buffer + i * page_bytes
+        rows = np.int64(load_u32(page + _COUNT_AT))
+        row_seed = _row_seed(seed, first_number + i, rows)
+        for row in range(rows):
+            start, end = _row_start(page, row, short), _row_end(page, page_bytes, row, short)
+            store_u32(page + start, _row_sum(page, start, end, row, row_seed))
         store_u32(page + _NUMBER_AT, np.uint32(first_number + i))
         store_u64(page, checksum(page + 8, page_bytes - 8, _page_seed(seed, first_number + i)))
 
 
 @njit(cache=True, nogil=True)
-def is_intact(page, page_bytes, number, seed):  # type: ignore[no-untyped-def]
-    """Are these the bytes that were written as this page? (seed: of the shard file)"""
-    return load_u64(page) == checksum(page + 8, page_bytes - 8, _page_seed(seed, number))
-
-
-@njit(cache=True, nogil=True)
-def first_damaged(buffer, page_bytes, count, first_number, seed):  # type: ignore[no-untyped-def]
-    for i in range(count):
-        if not is_intact(buffer + i * page_bytes, page_bytes, first_number + i, seed):
+def first_damaged(page_at, pages, page_bytes, seed):  # type: ignore[no-untyped-def]
+    """The first of the pages whose bytes are not those that were written, or -1."""
+    for i in range(pages.size):
+        if load_u64(page_at[i]) != checksum(page_at[i] + 8, page_bytes - 8, _page_seed(seed, pages[i])):
             return i
     return -1
 
@@ -221,113 +256,105 @@ def locate_bytes(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _compare_row_key(at, short, fixed, prefix, key, key_size):  # type: ignore[no-untyped-def]
+def _compare_row(at, end, short, fixed, prefix, key, key_size):  # type: ignore[no-untyped-def]
+    """-1, 0, 1: the key of the row at `at` against the key sought. Reads nothing behind `end`, the page's."""
+    at += SUM_BYTES
     if fixed:
+        if at + 8 > end:
+            return 1
         word = swap_bytes(load_u64(at))
         if word == prefix:
             return 0
         return -1 if word < prefix else 1
-    return compare_bytes(at + short, _load_short(at, short), key, key_size)
+    if at + short > end:
+        return 1
+    return compare_bytes(at + short, min(_load_short(at, short), end - at - short), key, key_size)
 
 
 @njit(cache=True)
-def _sane_bytes(row, room, fixed_bytes, variable, short):  # type: ignore[no-untyped-def]
-    """The size of a row's values; -1 if it contradicts itself or leaves its page. `variable` counts its
-    variable columns."""
+def _values_fit(row, room, fixed_bytes, variable, short):  # type: ignore[no-untyped-def]
+    """Do the values' own sizes stay inside the row? `variable` counts the variable columns."""
     if fixed_bytes > room:
-        return np.int64(-1)
+        return False
     before = np.int64(0)
     for j in range(variable):
         end = _load_short(row + fixed_bytes - (variable - j) * short, short)
         if end < before:
-            return np.int64(-1)
+            return False
         before = end
-    size = fixed_bytes + before
-    return size if size <= room else np.int64(-1)
-
-
-@njit(cache=True)
-def _key_fits(page, offset, page_bytes, short, fixed):  # type: ignore[no-untyped-def]
-    """Does the key of the row at `offset` end inside the page?"""
-    if fixed:
-        return offset + 8 <= page_bytes
-    return offset + short <= page_bytes and offset + short + _load_short(page + offset, short) <= page_bytes
+    return fixed_bytes + before <= room
 
 
 # How `match` ends
 WINDOW_DONE = 0
-GATHER_FULL = 1
+ROWS_FULL = 1
 DAMAGED = 2
 
 # What it remembers from one call to the next
-KEY, SLOT, ROW, VERIFIED, ROWS, BYTES = range(6)
+KEY, SLOT, ROW, ROWS = range(4)
 
 
 @njit(cache=True, nogil=True)
 def match(  # type: ignore[no-untyped-def]
-    buffer, page_bytes, seed, pages, window, window_end, short,
+    page_at, page_bytes, seed, pages, window, window_end, short,
     fixed_bytes, variable,
     fixed, prefix, offsets, data,
-    first_slot, last_slot, state, counts,
-    gather, gather_bytes, row_at,
+    first_slot, last_slot, state, counts, row_at,
 ):  # fmt: skip
-    """Copies the values of all rows of the keys, page by page, into the gather buffer.
+    """Finds the values of all rows of the keys, page by page; copies nothing.
 
-    The buffer holds pages[window:window_end]; key k may be in the pages of slots first_slot[k] to
-    last_slot[k]. Goes on where `state` stands until the keys' pages lie behind the window, or the gather
-    buffer is full; counts[k] and row_at grow by the rows found. A page is verified when it is first touched.
+    Slot s of the plan is page pages[s], and in memory at page_at[s - window] while the window lasts; key k may
+    be in slots first_slot[k] to last_slot[k]. Goes on where `state` stands until the keys' pages lie behind
+    the window, or row_at is full; counts[k] and row_at grow by the rows found. Every row that an answer
+    depends on is verified: those found, and the one before and behind them.
     """
     k, slot, row = state[KEY], state[SLOT], state[ROW]
-    rows_found, used = state[ROWS], state[BYTES]
+    found = state[ROWS]
     outcome = WINDOW_DONE
     while k < prefix.size:
         slot = max(slot, first_slot[k])
         key = data + offsets[k] if not fixed else np.int64(0)
         key_size = offsets[k + 1] - offsets[k] if not fixed else np.int64(8)
         while slot <= last_slot[k] and slot < window_end:
-            page = buffer + (slot - window) * page_bytes
-            if slot > state[VERIFIED]:
-                if not is_intact(page, page_bytes, pages[slot], seed):
-                    outcome = DAMAGED
-                    break
-                state[VERIFIED] = slot
+            page = page_at[slot - window]
+            end = page + page_bytes
             rows = np.int64(load_u32(page + _COUNT_AT))
-            if HEADER_BYTES + rows * short > page_bytes:
+            if rows == 0 or HEADER_BYTES + rows * short > page_bytes:
                 outcome = DAMAGED
                 break
+            row_seed = _row_seed(seed, pages[slot], rows)
             if row < 0:
                 left, right = np.int64(0), rows
-                while left < right and outcome == WINDOW_DONE:
+                while left < right:
                     middle = (left + right) // 2
-                    offset = _load_short(page + HEADER_BYTES + middle * short, short)
-                    if not _key_fits(page, offset, page_bytes, short, fixed):
-                        outcome = DAMAGED
-                    elif _compare_row_key(page + offset, short, fixed, prefix[k], key, key_size) < 0:
+                    at = page + _row_start(page, middle, short)
+                    if _compare_row(at, end, short, fixed, prefix[k], key, key_size) < 0:
                         left = middle + 1
                     else:
                         right = middle
                 row = left
-            while row < rows and outcome == WINDOW_DONE:
-                offset = _load_short(page + HEADER_BYTES + row * short, short)
-                if not _key_fits(page, offset, page_bytes, short, fixed):
+                if row > 0 and not _is_row_intact(page, page_bytes, rows, row - 1, short, row_seed):
                     outcome = DAMAGED
                     break
-                at = page + offset
-                if _compare_row_key(at, short, fixed, prefix[k], key, key_size) != 0:
-                    break
-                values = at + (8 if fixed else short + key_size)
-                size = _sane_bytes(values, page + page_bytes - values, fixed_bytes, variable, short)
-                if size < 0:
+            while row < rows:
+                if not _is_row_intact(page, page_bytes, rows, row, short, row_seed):
                     outcome = DAMAGED
-                elif used + size > gather_bytes or rows_found == row_at.size:
-                    outcome = GATHER_FULL
-                else:
-                    copy_bytes(gather + used, values, size)
-                    row_at[rows_found] = gather + used
-                    used += size
-                    rows_found += 1
-                    counts[k] += 1
-                    row += 1
+                    break
+                at = page + _row_start(page, row, short)
+                if _compare_row(at, end, short, fixed, prefix[k], key, key_size) != 0:
+                    break
+                values = at + SUM_BYTES + (8 if fixed else short + key_size)
+                room = page + _row_end(page, page_bytes, row, short) - values
+                if not _values_fit(values, room, fixed_bytes, variable, short):
+                    outcome = DAMAGED
+                    break
+                if found == row_at.size:
+                    outcome = ROWS_FULL
+                    break
+                row_at[found] = values
+                found += 1
+                counts[k] += 1
+                row += 1
             if outcome != WINDOW_DONE:
                 break
             slot += 1
@@ -337,6 +364,5 @@ def match(  # type: ignore[no-untyped-def]
         k += 1
         slot = np.int64(0)
         row = np.int64(-1)
-    state[KEY], state[SLOT], state[ROW] = k, slot, row
-    state[ROWS], state[BYTES] = rows_found, used
+    state[KEY], state[SLOT], state[ROW], state[ROWS] = k, slot, row, found
     return outcome

@@ -33,7 +33,8 @@ class Fences:
 
     @property
     def nbytes(self) -> int:
-        return int(self.continues.nbytes + self.words.nbytes + self.offsets.nbytes + self.data.nbytes)
+        body = self.words.nbytes if self.fixed else self.offsets.nbytes + self.data.nbytes
+        return int(self.continues.nbytes + body)
 
     def locate(self, keys: KeyBatch) -> tuple[I64, I64]:
         """(first page, last page) that can hold each of the sorted keys; last < first: the key is absent."""

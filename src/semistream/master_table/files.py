@@ -1,4 +1,4 @@
-"""The one place that touches files: reads of many blocks at once, and atomic writes.
+"""The one place that touches files: blocks of many places at once, and atomic writes.
 
 An object store would implement `BlockFile` with ranged requests; nothing above this module would change.
 """
@@ -6,7 +6,10 @@ An object store would implement `BlockFile` with ranged requests; nothing above 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
+import resource
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +22,10 @@ from semistream.core.arrow import address_of
 
 I64 = npt.NDArray[np.int64]
 
+READ_BUFFER_BYTES = 256 << 10
+MAPPED_FILES_MAX = 64
+_MAPPED_BLOCKS_AT_ONCE = 1 << 14
+
 
 class BlockFile(Protocol):
     """Random access to an immutable file. Blocks are numbered from the file's start and of one size."""
@@ -26,11 +33,14 @@ class BlockFile(Protocol):
     @property
     def size_bytes(self) -> int: ...
 
+    def blocks_at_once(self, block_bytes: int) -> int:
+        """How many blocks one `fetch` can bring."""
+
     def prefetch(self, blocks: I64, block_bytes: int) -> None:
         """Start reading these blocks; returns without waiting."""
 
-    def read_blocks(self, blocks: I64, block_bytes: int, target: npt.NDArray[np.uint8]) -> None:
-        """The blocks one after the other into `target`; EOFError if the file ends before a block does."""
+    def fetch(self, blocks: I64, block_bytes: int) -> I64:
+        """The blocks' addresses, good until the next call; EOFError if the file ends before a block does."""
 
     def read(self, offset: int, target: npt.NDArray[np.uint8]) -> None:
         """The bytes from `offset` on, until `target` is full; EOFError if there are fewer."""
@@ -39,9 +49,7 @@ class BlockFile(Protocol):
 
 
 # Resolved by name in the C library when the kernel is linked, so the compiled kernels can be cached.
-_pread = types.ExternalFunction(
-    "pread", types.int64(types.int32, types.int64, types.int64, types.int64)
-)
+_pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, types.int64, types.int64))
 _posix_fadvise = types.ExternalFunction(
     "posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32)
 )
@@ -85,25 +93,31 @@ def _advise_blocks(descriptor, blocks, block_bytes, advice):  # type: ignore[no-
 
 
 class LocalFile:
-    """A `BlockFile` on any path the operating system can open.
-
-    Reads are system calls made by a kernel, not a mapping: a file that shrinks gives an error instead of
-    killing the process, and the bytes read are in buffers that the budget knows.
-    """
+    """Reads into a buffer of its own, of READ_BUFFER_BYTES (or one block). For any path one can open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self.size_bytes = os.fstat(self._descriptor).st_size
+        self._buffer = np.empty(0, np.uint8)
+
+    @property
+    def size_bytes(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def blocks_at_once(self, block_bytes: int) -> int:
+        return max(1, READ_BUFFER_BYTES // block_bytes)
 
     def prefetch(self, blocks: I64, block_bytes: int) -> None:
         _advise_blocks(np.int32(self._descriptor), blocks, block_bytes, np.int32(_WILL_NEED))
 
-    def read_blocks(self, blocks: I64, block_bytes: int, target: npt.NDArray[np.uint8]) -> None:
-        assert blocks.size * block_bytes <= target.size
-        failed = _read_blocks(np.int32(self._descriptor), blocks, block_bytes, address_of(target))
+    def fetch(self, blocks: I64, block_bytes: int) -> I64:
+        assert blocks.size <= self.blocks_at_once(block_bytes)
+        if not self._buffer.size:
+            self._buffer = np.empty(self.blocks_at_once(block_bytes) * block_bytes, np.uint8)
+        failed = _read_blocks(np.int32(self._descriptor), blocks, block_bytes, address_of(self._buffer))
         if failed >= 0:
             self._explain(int(failed) * block_bytes, block_bytes)
+        return address_of(self._buffer) + block_bytes * np.arange(blocks.size, dtype=np.int64)
 
     def read(self, offset: int, target: npt.NDArray[np.uint8]) -> None:
         if not _read_range(np.int32(self._descriptor), offset, target.size, address_of(target)):
@@ -115,12 +129,74 @@ class LocalFile:
         raise EOFError(f"{self.path} ends before byte {offset + size}")
 
     def close(self) -> None:
+        self._release()
+
+    def _release(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def __del__(self) -> None:
-        self.close()
+        self._release()
+
+
+class MappedFile(LocalFile):
+    """Hands out addresses in the system's page cache: no copy, and no memory of its own.
+
+    The mapped bytes are the system's, to drop whenever it likes; they are not part of any budget.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._mapped_bytes = self.size_bytes
+        self._mapping = mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ)
+        self._mapping.madvise(mmap.MADV_RANDOM)
+        self._base = address_of(np.frombuffer(self._mapping, np.uint8))
+
+    def blocks_at_once(self, block_bytes: int) -> int:
+        return _MAPPED_BLOCKS_AT_ONCE
+
+    def fetch(self, blocks: I64, block_bytes: int) -> I64:
+        if blocks.size and (int(blocks[-1]) + 1) * block_bytes > min(self.size_bytes, self._mapped_bytes):
+            raise EOFError(f"{self.path} ends before block {blocks[-1]}")
+        return self._base + blocks * block_bytes
+
+    def close(self) -> None:
+        """Stays mapped for the next task of this process; see `open_file`."""
+
+
+_mapped: OrderedDict[tuple[str, int, int], MappedFile] = OrderedDict()
+
+
+def is_mapping_allowed() -> bool:
+    """A limited address space (spark.executor.pyspark.memory sets one) has no room for large mappings."""
+    return resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
+
+
+def read_buffer_bytes(block_bytes: int) -> int:
+    """Memory a file's reader takes on this machine."""
+    return 0 if is_mapping_allowed() else max(READ_BUFFER_BYTES, block_bytes)
+
+
+def open_file(path: Path) -> BlockFile:
+    """The file, mapped if the process's address space is not limited.
+
+    Mappings are kept for the next task of this process: what costs is not opening a file but finding its
+    pages again. They are few, and cost no memory; a file that was replaced or cut is opened anew.
+    """
+    if not is_mapping_allowed():
+        return LocalFile(path)
+    found = path.stat()
+    identity = (str(path), found.st_ino, found.st_size)
+    if identity not in _mapped:
+        try:
+            _mapped[identity] = MappedFile(path)
+        except (OSError, ValueError):  # an empty file, or a file system that cannot map
+            return LocalFile(path)
+    _mapped.move_to_end(identity)
+    while len(_mapped) > MAPPED_FILES_MAX:
+        _mapped.popitem(last=False)
+    return _mapped[identity]
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -158,5 +234,3 @@ def exclusive_lock(path: Path) -> Iterator[bool]:
             yield False
             return
         yield True
-
-

@@ -24,7 +24,7 @@ from semistream.core.rows import RowLayout
 from semistream.errors import CorruptionError, SchemaError, StoreError
 from semistream.master_table import _page_kernels as kernels
 from semistream.master_table.fences import FenceBuilder, Fences
-from semistream.master_table.files import LocalFile, BlockFile
+from semistream.master_table.files import BlockFile, MappedFile, open_file
 
 I64 = npt.NDArray[np.int64]
 
@@ -82,7 +82,7 @@ class ShardWriter:
             return
         self._check_order(keys)
         key_bytes = 8 if keys.fixed else np.diff(keys.offsets) + self._short
-        sizes = self._layout.sizes(values, len(keys)) + key_bytes
+        sizes = self._layout.sizes(values, len(keys)) + key_bytes + kernels.SUM_BYTES
         self._check_width(sizes)
         page_of, offset_of = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
         start = 0
@@ -131,7 +131,9 @@ class ShardWriter:
 
     def _flush(self) -> None:
         count = int(self._state[0]) + 1 if self._state[1] else 0
-        kernels.seal_pages(address_of(self._buffer), self._page_bytes, count, self._pages, np.uint64(self._seed))
+        kernels.seal_pages(
+            address_of(self._buffer), self._page_bytes, count, self._pages, self._short, np.uint64(self._seed)
+        )
         self._file.write(memoryview(self._buffer)[: count * self._page_bytes])
         self._buffer[: count * self._page_bytes] = 0
         self._state[:] = (0, 0, self._page_bytes)
@@ -180,19 +182,34 @@ class ShardReader:
     @classmethod
     def open(cls, path: Path, info: ShardInfo, *, page_bytes: int, fixed: bool) -> ShardReader:
         try:
-            file = LocalFile(path)
+            file = open_file(path)
         except FileNotFoundError:
             raise CorruptionError(f"the shard file {path} is missing.", hint=RESTORE_HINT) from None
         return cls(file, path, info, page_bytes=page_bytes, fixed=fixed)
+
+    @property
+    def pages_at_once(self) -> int:
+        """How many pages one `fetch` can bring."""
+        return self._file.blocks_at_once(self.page_bytes)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Do addresses stay good over later fetches?"""
+        return isinstance(self._file, MappedFile)
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Memory that fetching takes."""
+        return 0 if self.is_mapped else self.pages_at_once * self.page_bytes
 
     def prefetch(self, pages: I64) -> None:
         """Start reading these pages; returns without waiting."""
         self._file.prefetch(pages, self.page_bytes)
 
-    def read(self, pages: I64, buffer: npt.NDArray[np.uint8]) -> None:
-        """The pages one after the other into `buffer`, not yet verified; neighbours in one read."""
+    def fetch(self, pages: I64) -> I64:
+        """Where the pages are in memory, until the next call; not yet verified."""
         try:
-            self._file.read_blocks(pages, self.page_bytes, buffer)
+            return self._file.fetch(pages, self.page_bytes)
         except EOFError:
             whole = self._file.size_bytes // self.page_bytes
             raise self.damaged(min(whole, self.info.pages - 1), "is cut off") from None
@@ -202,15 +219,13 @@ class ShardReader:
 
     def verify(self) -> Iterator[int]:
         """Checks every page; yields the number of pages after each stretch. CorruptionError at the first bad one."""
-        step = max(1, WRITE_BUFFER_BYTES // self.page_bytes)
-        buffer = np.empty(step * self.page_bytes, np.uint8)
+        step = max(1, min(self.pages_at_once, WRITE_BUFFER_BYTES // self.page_bytes))
         for start in range(0, self.info.pages, step):
-            count = min(step, self.info.pages - start)
-            self.read(np.arange(start, start + count), buffer)
-            bad = kernels.first_damaged(address_of(buffer), self.page_bytes, count, start, self.seed)
+            pages = np.arange(start, min(start + step, self.info.pages))
+            bad = kernels.first_damaged(self.fetch(pages), pages, self.page_bytes, self.seed)
             if bad >= 0:
                 raise self.damaged(start + int(bad))
-            yield count
+            yield pages.size
 
     def close(self) -> None:
         self._file.close()
