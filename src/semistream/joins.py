@@ -26,8 +26,8 @@ ALGORITHMS = {
     "adaptive": "density front stage, waiting room of a batch, planned access",
 }
 
-WAITING_SHARE = 1 / 16
-OUTPUT_SHARE = 1 / 32
+WAITING_SHARE = 1 / 20
+OUTPUT_SHARE = 1 / 40
 WAITING_BYTES_MIN = 128 << 10
 WAITING_BYTES_MAX = 64 << 20
 OUTPUT_BYTES_MIN = 64 << 10

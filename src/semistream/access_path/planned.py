@@ -195,7 +195,7 @@ class PlannedAccess:
         layout = self.layout
         outcome = page_kernels.match(
             page_at, self._page_bytes, reader.seed, plan.pages, window, window + page_at.size,
-            layout.end_bytes, layout.fixed_bytes, layout.variable_columns,
+            layout.end_bytes, layout.variable_at, layout.variable_columns,
             keys.fixed, keys.prefix, keys.offsets, keys.data_address,
             plan.first_slot, plan.last_slot, progress.state, progress.counts, self._row_at,
         )  # fmt: skip

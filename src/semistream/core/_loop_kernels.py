@@ -75,3 +75,11 @@ def select_misses(answers, out):  # type: ignore[no-untyped-def]
             out[count] = i
             count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def is_identity(index):  # type: ignore[no-untyped-def]
+    for i in range(index.size):
+        if index[i] != i:
+            return False
+    return True

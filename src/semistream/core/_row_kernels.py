@@ -1,5 +1,8 @@
 """Kernels of `rows`: one column of many rows at a time, between Arrow buffers and row addresses.
 
+`variable_at` is where a row's ends stand, `variable` how many there are. An end takes one byte, or
+`end_bytes` where bit 0 of the row says that it is wide.
+
 Address 0 stands for "no master row": every column of it decodes to null.
 """
 
@@ -22,15 +25,24 @@ from semistream.core._memory import (
 
 
 @njit(cache=True, inline="always")
-def _load_end(address, end_bytes):  # type: ignore[no-untyped-def]
-    return np.int64(load_u16(address)) if end_bytes == 2 else np.int64(load_u32(address))
+def _end_width(row, end_bytes):  # type: ignore[no-untyped-def]
+    return np.int64(end_bytes) if load_u8(row) & 1 else np.int64(1)
+
+
+@njit(cache=True, inline="always")
+def _load_end(at, width):  # type: ignore[no-untyped-def]
+    if width == 1:
+        return np.int64(load_u8(at))
+    return np.int64(load_u16(at)) if width == 2 else np.int64(load_u32(at))
 
 
 @njit(cache=True, nogil=True)
-def clear(rows, header_bytes):  # type: ignore[no-untyped-def]
+def clear(rows, bitmap_bytes, wide):  # type: ignore[no-untyped-def]
     for i in range(rows.size):
-        for j in range(header_bytes):
+        for j in range(bitmap_bytes):
             store_u8(rows[i] + j, np.uint8(0))
+        if wide[i]:
+            store_u8(rows[i], np.uint8(1))
 
 
 @njit(cache=True, nogil=True)
@@ -64,17 +76,23 @@ def put_fixed(rows, offset, width, source, stride, valid):  # type: ignore[no-un
 
 
 @njit(cache=True, nogil=True)
-def put_variable(rows, end_at, end_bytes, body_at, ends, offsets, data, valid):  # type: ignore[no-untyped-def]
-    """Appends each row's bytes behind `ends[i]` bytes of its variable section and moves ends[i]."""
+def put_variable(  # type: ignore[no-untyped-def]
+    rows, variable_at, variable, index, end_bytes, ends, offsets, data, valid
+):
+    """Appends the bytes of the variable column `index` behind `ends[i]` others, and moves ends[i]."""
     for i in range(rows.size):
+        width = _end_width(rows[i], end_bytes)
         if valid[i]:
             size = offsets[i + 1] - offsets[i]
-            copy_bytes(rows[i] + body_at + ends[i], data + offsets[i], size)
+            copy_bytes(rows[i] + variable_at + variable * width + ends[i], data + offsets[i], size)
             ends[i] += size
-        if end_bytes == 2:
-            store_u16(rows[i] + end_at, np.uint16(ends[i]))
+        at = rows[i] + variable_at + index * width
+        if width == 1:
+            store_u8(at, np.uint8(ends[i]))
+        elif width == 2:
+            store_u16(at, np.uint16(ends[i]))
         else:
-            store_u32(rows[i] + end_at, np.uint32(ends[i]))
+            store_u32(at, np.uint32(ends[i]))
 
 
 @njit(cache=True, nogil=True)
@@ -83,7 +101,8 @@ def any_null(rows, bitmap_bytes):  # type: ignore[no-untyped-def]
     for i in range(rows.size):
         if rows[i] == 0:
             return True
-        for j in range(bitmap_bytes):
+        seen |= load_u8(rows[i]) & np.uint8(0xFE)
+        for j in range(1, bitmap_bytes):
             seen |= load_u8(rows[i] + j)
     return seen != 0
 
@@ -130,30 +149,56 @@ def widen_decimals(words, out):  # type: ignore[no-untyped-def]
         out[2 * i + 1] = words[i] >> 63
 
 
+@njit(cache=True, inline="always")
+def _start(row, variable_at, index, width):  # type: ignore[no-untyped-def]
+    """Where a value begins: where the one before it ends."""
+    return _load_end(row + variable_at + (index - 1) * width, width) if index > 0 else np.int64(0)
+
+
 @njit(cache=True, nogil=True)
-def get_offsets(rows, start_at, end_at, end_bytes, offsets):  # type: ignore[no-untyped-def]
+def get_offsets(rows, variable_at, index, end_bytes, offsets):  # type: ignore[no-untyped-def]
     """Arrow offsets of a variable column; returns the total size, which may exceed 32 bits."""
     total = np.int64(0)
     offsets[0] = 0
     for i in range(rows.size):
         if rows[i] != 0:
-            start = np.int64(0) if start_at < 0 else _load_end(rows[i] + start_at, end_bytes)
-            total += _load_end(rows[i] + end_at, end_bytes) - start
+            width = _end_width(rows[i], end_bytes)
+            end = _load_end(rows[i] + variable_at + index * width, width)
+            total += end - _start(rows[i], variable_at, index, width)
         offsets[i + 1] = total
     return total
 
 
 @njit(cache=True, nogil=True)
-def get_variable(rows, start_at, body_at, end_bytes, offsets, out):  # type: ignore[no-untyped-def]
+def get_variable(rows, variable_at, variable, index, end_bytes, offsets, out):  # type: ignore[no-untyped-def]
     for i in range(rows.size):
         if rows[i] != 0:
-            start = np.int64(0) if start_at < 0 else _load_end(rows[i] + start_at, end_bytes)
-            copy_bytes(out + offsets[i], rows[i] + body_at + start, offsets[i + 1] - offsets[i])
+            width = _end_width(rows[i], end_bytes)
+            start = rows[i] + variable_at + variable * width + _start(rows[i], variable_at, index, width)
+            copy_bytes(out + offsets[i], start, offsets[i + 1] - offsets[i])
 
 
 @njit(cache=True)
-def row_bytes(row, fixed_bytes, last_end_at, end_bytes):  # type: ignore[no-untyped-def]
+def row_bytes(row, variable_at, variable, end_bytes):  # type: ignore[no-untyped-def]
     """The size of one row; rows say their own size, so that rows of one key can stand side by side."""
-    if last_end_at < 0:
-        return fixed_bytes
-    return fixed_bytes + _load_end(row + last_end_at, end_bytes)
+    if variable == 0:
+        return variable_at
+    width = _end_width(row, end_bytes)
+    return variable_at + variable * width + _load_end(row + variable_at + (variable - 1) * width, width)
+
+
+@njit(cache=True)
+def row_fits(row, room, variable_at, variable, end_bytes):  # type: ignore[no-untyped-def]
+    """Do the row's own sizes stay inside `room` bytes?"""
+    if variable_at + variable > room:
+        return False
+    width = _end_width(row, end_bytes)
+    if variable_at + variable * width > room:
+        return False
+    before = np.int64(0)
+    for index in range(variable):
+        end = _load_end(row + variable_at + index * width, width)
+        if end < before:
+            return False
+        before = end
+    return variable_at + variable * width + before <= room

@@ -76,6 +76,7 @@ class SemiStreamJoin:
         self.budget, self.metrics = budget, metrics
         self._chunk_rows = chunk_rows
         self._matched_before = 0
+        self._schemas: tuple[pa.Schema, pa.Schema] | None = None
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Takes a stream batch; yields what can be answered now."""
@@ -142,11 +143,15 @@ class SemiStreamJoin:
     def _output(self, batch: pa.RecordBatch, pairs: Pairs, values: list[pa.Array]) -> pa.RecordBatch:
         index = pairs.stream_index
         self.metrics.rows_out += index.size
-        whole = index.size == batch.num_rows and bool((np.diff(index) == 1).all())
+        whole = index.size == batch.num_rows and kernels.is_identity(index)
         stream = batch if whole else batch.take(pa.array(index))
-        # The stream's own field types, which may differ in the time zone or width of offsets between batches.
-        schema = pa.schema([*batch.schema, *self._shape.value_fields])
-        return pa.RecordBatch.from_arrays([*stream.columns, *values], schema=schema)
+        return pa.RecordBatch.from_arrays([*stream.columns, *values], schema=self._schema_of(batch.schema))
+
+    def _schema_of(self, stream: pa.Schema) -> pa.Schema:
+        """The output's schema, with the stream's own types: their time zone or offset width may differ."""
+        if self._schemas is None or self._schemas[0] is not stream and not self._schemas[0].equals(stream):
+            self._schemas = (stream, pa.schema([*stream, *self._shape.value_fields]))
+        return self._schemas[1]
 
     def _count_arrivals(self, answers: Answers) -> None:
         metrics = self.metrics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, fields
 
 
@@ -12,7 +13,8 @@ class JoinMetrics:
     Conservation: rows_in = rows_matched + rows_unmatched + rows_waiting + rows_shed, at every moment
     between two calls of the loop. `hits` are rows that the front stage answered, `negative_hits` those of
     them it answered with "no such key", `misses` the rows it could not answer; a null key is neither.
-    Bytes are the highest value of the run, summed over tasks.
+    Bytes are the highest value of the run, summed over tasks. `lookups` and `scans` count how often a shard was
+    read by picking pages or by reading through; `read_ns` is the time that took, `cpu_ns` the process's.
     """
 
     rows_in: int = 0
@@ -37,6 +39,7 @@ class JoinMetrics:
     budget_bytes: int = 0
     task_ns: int = 0
     read_ns: int = 0
+    cpu_ns: int = 0
 
     def check_invariants(self) -> None:
         """AssertionError if a row was lost or counted twice."""
@@ -50,13 +53,13 @@ class JoinMetrics:
         for name in METRIC_NAMES:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def as_list(self) -> list[int]:
+    def to_bytes(self) -> bytes:
         """The counters in the order of METRIC_NAMES: how they travel out of a Spark task."""
-        return [getattr(self, name) for name in METRIC_NAMES]
+        return struct.pack(_FORMAT, *(getattr(self, name) for name in METRIC_NAMES))
 
     @classmethod
-    def from_list(cls, values: list[int]) -> JoinMetrics:
-        return cls(**dict(zip(METRIC_NAMES, values, strict=True)))
+    def from_bytes(cls, packed: bytes) -> JoinMetrics:
+        return cls(**dict(zip(METRIC_NAMES, struct.unpack(_FORMAT, packed), strict=True)))
 
     @property
     def hit_ratio(self) -> float:
@@ -65,3 +68,4 @@ class JoinMetrics:
 
 
 METRIC_NAMES = tuple(field.name for field in fields(JoinMetrics))
+_FORMAT = f"<{len(METRIC_NAMES)}q"

@@ -1,9 +1,10 @@
 """The row layout that pages and front stages share: all columns of one row in one place.
 
-    null bitmap | fixed-width values | end offsets of the variable values | variable bytes
+    null bits | fixed-width values | end offsets of the variable values | variable bytes
 
 A joined row is touched as a whole, so a row costs one or two cache lines instead of one per column. A row
-knows its own size and holds at least one byte.
+knows its own size and holds at least one byte. End offsets take one byte each where that is enough: bit 0
+of the row says when it is not, bit i + 1 that column i is null.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _FIXED_WIDTHS: dict[pa.DataType, int] = {
     pa.float64(): 8,
     pa.date32(): 4,
 }
+NARROW_BYTES_MAX = 255
 _SHORT_DECIMAL_DIGITS = 18
 _ARROW_OFFSET_LIMIT_BYTES = 2**31 - 1
 
@@ -54,7 +56,8 @@ def value_width_bytes(kind: pa.DataType, name: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class RowLayout:
-    """Encodes and decodes rows of one schema. `end_bytes` is 2 where no row exceeds 64 KiB, else 4.
+    """Encodes and decodes rows of one schema. `end_bytes` is the width of ends in rows with more than
+    255 variable bytes: 2 where no row exceeds 64 KiB, else 4.
 
     Cost: one kernel call per column and batch; memory is the Arrow columns that come out, nothing else.
     """
@@ -68,61 +71,68 @@ class RowLayout:
 
     @cached_property
     def bitmap_bytes(self) -> int:
-        return max(1, (len(self.schema) + 7) // 8)
+        return (len(self.schema) + 1 + 7) // 8
 
     @cached_property
     def _positions(self) -> list[int]:
-        """Per column: where its value, or its end offset, stands in the row."""
-        at, positions = self.bitmap_bytes, [0] * len(self._widths)
-        for index, width in enumerate(self._widths):
-            if width:
-                positions[index] = at
-                at += width
-        for index, width in enumerate(self._widths):
-            if not width:
-                positions[index] = at
-                at += self.end_bytes
+        """Per column: where its value stands in the row, or which of the variable columns it is."""
+        at, variable, positions = self.bitmap_bytes, 0, []
+        for width in self._widths:
+            positions.append(at if width else variable)
+            at, variable = at + width, variable + (not width)
         return positions
 
     @cached_property
-    def fixed_bytes(self) -> int:
-        """The size of a row without its variable bytes."""
-        return self.bitmap_bytes + sum(width or self.end_bytes for width in self._widths)
+    def variable_at(self) -> int:
+        """Where the end offsets stand."""
+        return self.bitmap_bytes + sum(self._widths)
 
-    @property
+    @cached_property
     def variable_columns(self) -> int:
         return self._widths.count(0)
 
-    @cached_property
-    def last_end_at(self) -> int:
-        """Where the end of the last variable value stands; -1 if there are none."""
-        return self.fixed_bytes - self.end_bytes if 0 in self._widths else -1
+    @property
+    def kernel_shape(self) -> tuple[int, int, int]:
+        """What kernels need to know to walk rows: (variable_at, variable, end_bytes)."""
+        return self.variable_at, self.variable_columns, self.end_bytes
+
+    @property
+    def bytes_min(self) -> int:
+        """The size of a row whose variable values are empty."""
+        return self.variable_at + self.variable_columns
 
     def sizes(self, columns: list[pa.Array], count: int) -> npt.NDArray[np.int64]:
         """The encoded size of each of `count` rows."""
-        sizes = np.full(count, self.fixed_bytes, np.int64)
-        for column, width in zip(columns, self._widths, strict=True):
-            if not width:
-                lengths = np.diff(binary_parts(column)[0])
-                sizes += np.where(validity(column), lengths, 0) if column.null_count else lengths
-        return sizes
+        variable = self._variable_bytes(columns, count)
+        wide = variable > NARROW_BYTES_MAX
+        return self.bytes_min + wide * (self.variable_columns * (self.end_bytes - 1)) + variable
 
     def encode(self, columns: list[pa.Array], rows: Addresses) -> None:
         """Writes row i to rows[i], where `sizes(...)[i]` bytes are the caller's to give."""
-        kernels.clear(rows, self.bitmap_bytes)
+        kernels.clear(rows, self.bitmap_bytes, self._variable_bytes(columns, rows.size) > NARROW_BYTES_MAX)
         ends = np.zeros(rows.size, np.int64)
         for index, (column, width) in enumerate(zip(columns, self._widths, strict=True)):
-            valid, at = validity(column), self._positions[index]
+            valid, position = validity(column), self._positions[index]
             if column.null_count:
-                kernels.set_nulls(rows, index // 8, index % 8, valid)
+                kernels.set_nulls(rows, (index + 1) // 8, (index + 1) % 8, valid)
             if width:
                 values, stride = _encodable(column, width)
-                kernels.put_fixed(rows, at, width, address_of(values), stride, valid)
+                kernels.put_fixed(rows, position, width, address_of(values), stride, valid)
             else:
                 offsets, data = binary_parts(column)
                 kernels.put_variable(
-                    rows, at, self.end_bytes, self.fixed_bytes, ends, offsets, address_of(data), valid
-                )
+                    rows, self.variable_at, self.variable_columns, position, self.end_bytes,
+                    ends, offsets, address_of(data), valid,
+                )  # fmt: skip
+
+    def _variable_bytes(self, columns: list[pa.Array], count: int) -> npt.NDArray[np.int64]:
+        total = np.zeros(count, np.int64)
+        for column, width in zip(columns, self._widths, strict=True):
+            if not width:
+                offsets = binary_parts(column)[0]
+                lengths = offsets[1:] - offsets[:-1]
+                total += np.where(validity(column), lengths, 0) if column.null_count else lengths
+        return total
 
     def decode(self, rows: Addresses, chosen: tuple[int, ...] | None = None) -> list[pa.Array]:
         """One Arrow array per (chosen) column; a row at address 0 is all nulls."""
@@ -140,7 +150,7 @@ class RowLayout:
 
     def _decode_validity(self, rows: Addresses, index: int) -> tuple[pa.Buffer | None, int]:
         flags = np.empty(rows.size, np.uint8)
-        nulls = int(kernels.get_valid(rows, index // 8, index % 8, flags))
+        nulls = int(kernels.get_valid(rows, (index + 1) // 8, (index + 1) % 8, flags))
         return (pack_bits(flags), nulls) if nulls else (None, 0)
 
     def _decode_fixed(self, rows: Addresses, index: int, kind: pa.DataType, width: int) -> pa.Buffer:
@@ -155,15 +165,15 @@ class RowLayout:
         return pa.py_buffer(values)
 
     def _decode_variable(self, rows: Addresses, index: int) -> tuple[pa.Buffer, pa.Buffer]:
-        end_at, end_bytes = self._positions[index], self.end_bytes
-        first = all(self._widths[:index])
-        start_at = -1 if first else end_at - end_bytes  # a value starts where the one before it ends
+        position, at, end_bytes = self._positions[index], self.variable_at, self.end_bytes
         offsets = np.empty(rows.size + 1, np.int32)
-        total = kernels.get_offsets(rows, start_at, end_at, end_bytes, offsets)
+        total = kernels.get_offsets(rows, at, position, end_bytes, offsets)
         if total > _ARROW_OFFSET_LIMIT_BYTES:
             raise AssertionError(f"{total} bytes in one column of one batch; chunks must stay smaller")
         data = np.empty(total, np.uint8)
-        kernels.get_variable(rows, start_at, self.fixed_bytes, end_bytes, offsets, address_of(data))
+        kernels.get_variable(
+            rows, at, self.variable_columns, position, end_bytes, offsets, address_of(data)
+        )
         return pa.py_buffer(offsets), pa.py_buffer(data)
 
 

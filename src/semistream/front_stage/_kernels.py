@@ -32,7 +32,7 @@ from semistream.core._memory import (
     store_u32,
     store_u64,
 )
-from semistream.core._row_kernels import row_bytes
+from semistream.core._row_kernels import row_bytes, row_fits
 from semistream.core.contracts import MISS, NULL_KEY
 
 ONE = 4  # a frequency of one, in the quarters that entries count in: halving keeps fractions
@@ -64,10 +64,10 @@ def _first_row(entry, fixed):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _size(entry, fixed, fixed_bytes, last_end_at, end_bytes):  # type: ignore[no-untyped-def]
+def _size(entry, fixed, variable_at, variable, end_bytes):  # type: ignore[no-untyped-def]
     row = _first_row(entry, fixed)
     for _ in range(_rows(load_u32(entry))):
-        row += row_bytes(row, fixed_bytes, last_end_at, end_bytes)
+        row += row_bytes(row, variable_at, variable, end_bytes)
     return (row - entry + UNIT_BYTES - 1) // UNIT_BYTES * UNIT_BYTES
 
 
@@ -125,7 +125,7 @@ def probe(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def pairs(  # type: ignore[no-untyped-def]
-    entries, fixed, fixed_bytes, last_end_at, end_bytes, every_match, once, absent, state, index, rows
+    entries, fixed, variable_at, variable, end_bytes, every_match, once, absent, state, index, rows
 ):
     """Fills (index, rows) with output pairs from where `state` = (i, rows of it done, next row) stands.
 
@@ -157,7 +157,7 @@ def pairs(  # type: ignore[no-untyped-def]
             filled += 1
             done += 1
             if done < count:
-                at += row_bytes(at, fixed_bytes, last_end_at, end_bytes)
+                at += row_bytes(at, variable_at, variable, end_bytes)
         if done < count:
             break
         done = 0
@@ -314,14 +314,14 @@ def _entry_hash(entry, fixed):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def weigh(  # type: ignore[no-untyped-def]
-    arena, tail, fixed, fixed_bytes, last_end_at, end_bytes, halve, rows_per_drain, window_rows, slot_bytes,
+    arena, tail, fixed, variable_at, variable, end_bytes, halve, rows_per_drain, window_rows, slot_bytes,
     bytes_in_bin,
 ):  # fmt: skip
     """Adds up the bytes per density bin; with `halve`, ages every entry first."""
     at = np.int64(0)
     while at < tail:
         header = load_u32(arena + at)
-        size = _size(arena + at, fixed, fixed_bytes, last_end_at, end_bytes)
+        size = _size(arena + at, fixed, variable_at, variable, end_bytes)
         frequency = _frequency(header)
         if halve:
             frequency >>= 1
@@ -333,7 +333,7 @@ def weigh(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def compact(  # type: ignore[no-untyped-def]
-    arena, state, fixed, fixed_bytes, last_end_at, end_bytes, rows_per_drain, window_rows, slot_bytes,
+    arena, state, fixed, variable_at, variable, end_bytes, rows_per_drain, window_rows, slot_bytes,
     bar, bar_room, sketch, lines,
 ):  # fmt: skip
     """Keeps the entries above the bar and as many at the bar as bar_room bytes allow, closing the gaps.
@@ -344,7 +344,7 @@ def compact(  # type: ignore[no-untyped-def]
     entries = rows = 0
     while at < state[0]:
         header = load_u32(arena + at)
-        size = _size(arena + at, fixed, fixed_bytes, last_end_at, end_bytes)
+        size = _size(arena + at, fixed, variable_at, variable, end_bytes)
         value = density(_frequency(header) / ONE, size + slot_bytes, rows_per_drain, window_rows)
         place = bin_of(value)
         stays = place > bar
@@ -366,19 +366,19 @@ def compact(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def rebuild_slots(  # type: ignore[no-untyped-def]
-    arena, tail, slots, slot_count, position_bits, fixed, fixed_bytes, last_end_at, end_bytes
+    arena, tail, slots, slot_count, position_bits, fixed, variable_at, variable, end_bytes
 ):
     for i in range(slot_count):
         store_u32(slots + 4 * i, np.uint32(0))
     at = np.int64(0)
     while at < tail:
         _take_slot(slots, slot_count, position_bits, _entry_hash(arena + at, fixed), at)
-        at += _size(arena + at, fixed, fixed_bytes, last_end_at, end_bytes)
+        at += _size(arena + at, fixed, variable_at, variable, end_bytes)
 
 
 @njit(cache=True, nogil=True)
 def is_sound(  # type: ignore[no-untyped-def]
-    arena, tail, entries, rows, slots, slot_count, position_bits, fixed, fixed_bytes, last_end_at, end_bytes
+    arena, tail, entries, rows, slots, slot_count, position_bits, fixed, variable_at, variable, end_bytes
 ):
     """Does the chain of entries end exactly at the tail, with every row inside it and every entry in a
     slot? A mapped file is believed only after this."""
@@ -393,9 +393,9 @@ def is_sound(  # type: ignore[no-untyped-def]
             return False
         count = _rows(load_u32(arena + at))
         for _ in range(count):
-            if row + fixed_bytes > tail:
+            if not row_fits(arena + row, tail - row, variable_at, variable, end_bytes):
                 return False
-            row += row_bytes(arena + row, fixed_bytes, last_end_at, end_bytes)
+            row += row_bytes(arena + row, variable_at, variable, end_bytes)
         seen_entries += 1
         seen_rows += count
         at = (row + UNIT_BYTES - 1) // UNIT_BYTES * UNIT_BYTES

@@ -22,8 +22,8 @@ from semistream.front_stage.region import Region
 HEADER_BYTES = 4096
 SKETCH_SHARE = 1 / 24  # of the region: about 5 bytes per cached row of 120
 SIGHTINGS_PER_ENTRY = 40  # misses counted per cached key before all frequencies are halved
-SLACK_SHARE = 1 / 32  # freed by a compaction, so that the next one is not due at once
-SLOTS_PER_ENTRY = 4 / 3
+SLACK_SHARE = 1 / 48  # freed by a compaction, so that the next one is not due at once
+SLOTS_PER_ENTRY = 5 / 4
 SLOT_BYTES = 4 * SLOTS_PER_ENTRY
 ENTRY_SHARE_MAX = 1 / 8  # of the arena that one key may take
 SIZE_MIN_BYTES = HEADER_BYTES + 16384
@@ -31,6 +31,9 @@ SIZE_MAX_BYTES = 8 << 30  # positions are 31 bits of 4-byte units
 
 # Fields of the header, 8 bytes each
 _IDENTITY, _DIRTY, _SLOTS, _TAIL, _ENTRIES, _ROWS, _SIGHTINGS, _BAR, _WINDOW, _DRAIN, _RECENT = range(11)
+
+
+_believed: set[tuple[int, int]] = set()
 
 
 class DensityFrontStage:
@@ -52,7 +55,7 @@ class DensityFrontStage:
         self._arena = self._sketch + 64 * self._lines
         self._arena_bytes = (min(region.size_bytes, SIZE_MAX_BYTES) - HEADER_BYTES - 64 * self._lines) // 8 * 8
         self._position_bits = (self._arena_bytes // kernels.UNIT_BYTES + 1).bit_length()
-        self._row_shape = (layout.fixed_bytes, layout.last_end_at, layout.end_bytes)
+        self._row_shape = layout.kernel_shape
         self._entry_bytes_expected = row_bytes + 4 + SLOT_BYTES
         self._identity = np.uint64(int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8], "little") | 1)
         self.cold_starts = 0
@@ -135,7 +138,7 @@ class DensityFrontStage:
     def _sight(self, keys: KeyBatch, sightings: I64, counts: I64) -> tuple[I64, np.ndarray]:
         """(estimated frequencies, who may be dense enough)"""
         key_bytes = 8 if self._fixed else 4 + np.diff(keys.offsets)
-        sizes_min = 4 + SLOT_BYTES + key_bytes + counts * self.layout.fixed_bytes
+        sizes_min = 4 + SLOT_BYTES + key_bytes + counts * self.layout.bytes_min
         estimates, chosen = np.empty(len(keys), np.int64), np.empty(len(keys), np.bool_)
         total = kernels.sketch_and_filter(
             self._sketch, self._lines, keys.hashes, sightings, sizes_min,
@@ -222,7 +225,16 @@ class DensityFrontStage:
         slots, tail = int(words[_SLOTS]), int(words[_TAIL])
         if not 16 <= slots or tail + 4 * slots > self._arena_bytes:
             return False
-        return bool(np.isfinite(self._floats[_WINDOW : _RECENT + 1]).all()) and self._is_sound()
+        if not np.isfinite(self._floats[_WINDOW : _RECENT + 1]).all():
+            return False
+        # A walk over all entries; once per process and file is enough, as every process keeps to the protocol.
+        file = self._region.file_id
+        if file not in _believed:
+            if not self._is_sound():
+                return False
+            if file:
+                _believed.add(file)
+        return True
 
     def _is_sound(self) -> bool:
         return bool(

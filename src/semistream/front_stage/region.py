@@ -32,6 +32,7 @@ class Region:
     def __init__(self, memory: mmap.mmap, *, fresh: bool, descriptor: int = -1) -> None:
         self._memory, self._descriptor = memory, descriptor
         self.fresh = fresh
+        self.file_id = _file_id(descriptor) if descriptor >= 0 else None
         self.bytes: npt.NDArray[np.uint8] = np.frombuffer(memory, np.uint8)
         self.size_bytes = self.bytes.size
 
@@ -72,6 +73,11 @@ class Region:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _file_id(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
 
 
 def query_directory(query_id: str) -> Path | None:

@@ -31,6 +31,7 @@ from semistream.core._memory import (
     store_u64,
     swap_bytes,
 )
+from semistream.core._row_kernels import row_fits
 
 HEADER_BYTES = 16
 SUM_BYTES = 4
@@ -272,17 +273,56 @@ def _compare_row(at, end, short, fixed, prefix, key, key_size):  # type: ignore[
 
 
 @njit(cache=True)
-def _values_fit(row, room, fixed_bytes, variable, short):  # type: ignore[no-untyped-def]
-    """Do the values' own sizes stay inside the row? `variable` counts the variable columns."""
-    if fixed_bytes > room:
-        return False
-    before = np.int64(0)
-    for j in range(variable):
-        end = _load_short(row + fixed_bytes - (variable - j) * short, short)
-        if end < before:
-            return False
-        before = end
-    return fixed_bytes + before <= room
+def _search(page, page_bytes, rows, short, fixed, prefix, key, key_size):  # type: ignore[no-untyped-def]
+    """The first row whose key is not below the key sought."""
+    left, right = np.int64(0), rows
+    while left < right:
+        middle = (left + right) // 2
+        at = page + _row_start(page, middle, short)
+        if _compare_row(at, page + page_bytes, short, fixed, prefix, key, key_size) < 0:
+            left = middle + 1
+        else:
+            right = middle
+    return left
+
+
+GROUP_KEYS = 64
+
+
+@njit(cache=True)
+def _search_group(  # type: ignore[no-untyped-def]
+    page_at, page_bytes, window, window_end, short, fixed, prefix, offsets, data, first_slot, first, left, right
+):
+    """left[g] = `_search` of key first + g in its first page, if that is in the window.
+
+    All searches take a step in turn: a step waits for memory most of the time, and these waits overlap.
+    """
+    count = np.int64(0)
+    while count < GROUP_KEYS and first + count < prefix.size and first_slot[first + count] < window_end:
+        left[count] = right[count] = 0
+        if first_slot[first + count] >= window:
+            page = page_at[first_slot[first + count] - window]
+            rows = np.int64(load_u32(page + _COUNT_AT))
+            # A damaged count is found out later; here it must only not lead out of the page.
+            right[count] = rows if HEADER_BYTES + rows * short <= page_bytes else 0
+        count += 1
+    left[count:] = 0
+    searching = True
+    while searching:
+        searching = False
+        for g in range(count):
+            if left[g] < right[g]:
+                searching = True
+                k = first + g
+                page = page_at[first_slot[k] - window]
+                middle = (left[g] + right[g]) // 2
+                at = page + _row_start(page, middle, short)
+                key = data + offsets[k] if not fixed else np.int64(0)
+                key_size = offsets[k + 1] - offsets[k] if not fixed else np.int64(8)
+                if _compare_row(at, page + page_bytes, short, fixed, prefix[k], key, key_size) < 0:
+                    left[g] = middle + 1
+                else:
+                    right[g] = middle
 
 
 # How `match` ends
@@ -297,7 +337,7 @@ KEY, SLOT, ROW, ROWS = range(4)
 @njit(cache=True, nogil=True)
 def match(  # type: ignore[no-untyped-def]
     page_at, page_bytes, seed, pages, window, window_end, short,
-    fixed_bytes, variable,
+    variable_at, variable,
     fixed, prefix, offsets, data,
     first_slot, last_slot, state, counts, row_at,
 ):  # fmt: skip
@@ -311,6 +351,8 @@ def match(  # type: ignore[no-untyped-def]
     k, slot, row = state[KEY], state[SLOT], state[ROW]
     found = state[ROWS]
     outcome = WINDOW_DONE
+    group = np.int64(-1)
+    left, right = np.empty(GROUP_KEYS, np.int64), np.empty(GROUP_KEYS, np.int64)
     while k < prefix.size:
         slot = max(slot, first_slot[k])
         key = data + offsets[k] if not fixed else np.int64(0)
@@ -324,15 +366,16 @@ def match(  # type: ignore[no-untyped-def]
                 break
             row_seed = _row_seed(seed, pages[slot], rows)
             if row < 0:
-                left, right = np.int64(0), rows
-                while left < right:
-                    middle = (left + right) // 2
-                    at = page + _row_start(page, middle, short)
-                    if _compare_row(at, end, short, fixed, prefix[k], key, key_size) < 0:
-                        left = middle + 1
-                    else:
-                        right = middle
-                row = left
+                if k >= group + GROUP_KEYS or group < 0:
+                    group = k
+                    _search_group(
+                        page_at, page_bytes, window, window_end, short, fixed, prefix, offsets, data,
+                        first_slot, group, left, right,
+                    )  # fmt: skip
+                if slot == first_slot[k]:
+                    row = left[k - group]
+                else:
+                    row = _search(page, page_bytes, rows, short, fixed, prefix[k], key, key_size)
                 if row > 0 and not _is_row_intact(page, page_bytes, rows, row - 1, short, row_seed):
                     outcome = DAMAGED
                     break
@@ -345,7 +388,7 @@ def match(  # type: ignore[no-untyped-def]
                     break
                 values = at + SUM_BYTES + (8 if fixed else short + key_size)
                 room = page + _row_end(page, page_bytes, row, short) - values
-                if not _values_fit(values, room, fixed_bytes, variable, short):
+                if not row_fits(values, room, variable_at, variable, short):
                     outcome = DAMAGED
                     break
                 if found == row_at.size:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from semistream.core.budget import parse_bytes
 from semistream.core.keys import KeyEncoder, canonical_type
-from semistream.core.rows import RowLayout
+from semistream.core.rows import RowLayout, value_width_bytes
 from semistream.errors import ConfigError, SchemaError, StoreError
 from semistream.master_table.files import exclusive_lock, sync_directory
 from semistream.master_table.manifest import FILE_NAME, Column, Manifest, Version
@@ -185,7 +185,8 @@ def arrange_columns(schema: pa.Schema, key: list[str]) -> tuple[Column, ...]:
     for name in key:
         canonical_type(schema.field(name).type)
     ordered = [*key, *(name for name in names if name not in key)]
-    RowLayout(pa.schema([schema.field(name) for name in ordered]), 4).fixed_bytes  # noqa: B018  (checks the types)
+    for name in ordered:
+        value_width_bytes(schema.field(name).type, name)
     return tuple(Column(name=name, type=str(schema.field(name).type)) for name in ordered)
 
 

@@ -206,8 +206,10 @@ class _TableBench:
         static = self.spark.read.parquet(str(table))
         if not (reuse_store and store.exists()):
             self._say("preparing the store")
+            # An overwritten version stays for its readers, and a large table has no room twice.
+            shutil.rmtree(store, ignore_errors=True)
             start = time.perf_counter()
-            ss.prepare(static, str(store), key=KEY, shards=CORES, overwrite=True)
+            ss.prepare(static, store, key=KEY, shards=CORES)
             self.prepare_s = time.perf_counter() - start
         store_files = sorted(path for path in store.rglob("*") if path.is_file())
         self.schema = self.spark.read.parquet(str(self.warm_sets[0][0])).schema

@@ -81,4 +81,8 @@ def _last_line(traceback: str) -> str:
 
 def _short(text: str) -> str:
     one_line = " ".join(text.split())
-    return one_line if len(one_line) <= _ONE_LINE_CHARACTERS_MAX else one_line[:_ONE_LINE_CHARACTERS_MAX] + " ..."
+    return (
+        one_line
+        if len(one_line) <= _ONE_LINE_CHARACTERS_MAX
+        else one_line[:_ONE_LINE_CHARACTERS_MAX] + " ..."
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from semistream.core.metrics import JoinMetrics
 from semistream.spark.metrics import recent_metrics
@@ -34,11 +34,11 @@ def follow(query: StreamingQuery) -> Iterator[Batch]:
     newest, ended = -1, False
     while not ended:
         # First the state, then the reports: those of the last batches are there when the query has ended.
-        ended = bool(query.awaitTermination(POLL_SECONDS))
+        ended = bool(query.awaitTermination(POLL_SECONDS))  # type: ignore[arg-type]  # fractions work
         last = query.lastProgress
         if last is None or last["batchId"] <= newest:
             continue
-        joins = {}
+        joins: dict[int, JoinMetrics] = {}
         for metrics in recent_metrics(query):
             joins.setdefault(metrics.batch_id, JoinMetrics()).add(metrics)
         for progress in query.recentProgress:

@@ -24,6 +24,7 @@ from pyspark.taskcontext import TaskContext
 from semistream.access_path.planned import ReadCosts
 from semistream.core.budget import format_bytes, parse_bytes
 from semistream.core.loop import JoinShape
+from semistream.core.metrics import JoinMetrics
 from semistream.errors import BudgetError, ConfigError, SemistreamError
 from semistream.front_stage.region import Region, boot_id, query_directory
 from semistream.joins import (
@@ -40,7 +41,7 @@ from semistream.spark.metrics import OBSERVATION_PREFIX
 from semistream.spark.schemas import parallelism, quoted, shard_column, spark_fields, stream_schema
 
 METRICS_COLUMN = "__semistream_metrics"
-_METRICS_TYPE = pa.list_(pa.int64())
+_METRICS_TYPE = pa.binary()  # counters as little-endian 64-bit numbers: the cheapest column to carry as nulls
 _numbers = itertools.count()
 
 
@@ -112,7 +113,7 @@ def join_stream(
     placed = rows.repartitionById(count, shard_column(rows, keys, table.shards))
     values = spark_fields(list(shape.output_schema)[len(names) :])
     fields = [*(T.StructField(f.name, f.dataType, True) for f in stream.schema.fields), *values]
-    carried = T.StructField(METRICS_COLUMN, T.ArrayType(T.LongType()), True)
+    carried = T.StructField(METRICS_COLUMN, T.BinaryType(), True)
     joined = placed.mapInArrow(_task(spec), T.StructType([*fields, carried]))
     observed = joined.observe(
         f"{OBSERVATION_PREFIX}{next(_numbers)}", F.collect_list(quoted(METRICS_COLUMN)).alias("tasks")
@@ -129,7 +130,7 @@ def _task(spec: TaskSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
 
 def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One task of one micro-batch: joins its rows, then sends one extra row that carries the metrics."""
-    started = time.perf_counter_ns()
+    started, cpu_started = time.perf_counter_ns(), time.process_time_ns()
     context = TaskContext.get()
     assert context is not None
     task = context.partitionId()
@@ -167,7 +168,8 @@ def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
             yield _data(rows, schema)
         metrics = join.finish()
         metrics.task_ns = time.perf_counter_ns() - started
-        yield _carrier(metrics.as_list(), schema or _with_metrics(spec.shape.output_schema))
+        metrics.cpu_ns = time.process_time_ns() - cpu_started
+        yield _carrier(metrics, schema or _with_metrics(spec.shape.output_schema))
 
 
 _costs: dict[str, ReadCosts] = {}
@@ -181,6 +183,6 @@ def _data(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*rows.columns, pa.nulls(rows.num_rows, _METRICS_TYPE)], schema=schema)
 
 
-def _carrier(counters: list[int], schema: pa.Schema) -> pa.RecordBatch:
+def _carrier(metrics: JoinMetrics, schema: pa.Schema) -> pa.RecordBatch:
     columns = [pa.nulls(1, field.type) for field in list(schema)[:-1]]
-    return pa.RecordBatch.from_arrays([*columns, pa.array([counters], _METRICS_TYPE)], schema=schema)
+    return pa.RecordBatch.from_arrays([*columns, pa.array([metrics.to_bytes()], _METRICS_TYPE)], schema=schema)

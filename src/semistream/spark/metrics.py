@@ -36,7 +36,7 @@ def recent_metrics(query: StreamingQuery) -> list[BatchMetrics]:
 
 
 def _batch(progress: Any, name: str, row: Any) -> BatchMetrics:
-    tasks = [JoinMetrics.from_list(list(counters)) for counters in row["tasks"]]
+    tasks = [JoinMetrics.from_bytes(bytes(counters)) for counters in row["tasks"]]
     batch = BatchMetrics(
         batch_id=int(progress["batchId"]),
         join=name,

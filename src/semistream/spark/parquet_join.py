@@ -11,10 +11,10 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 import semistream as ss
-from semistream.errors import StoreError
+from semistream.errors import ConfigError, StoreError
 
 CHECKPOINT_NAME = "_checkpoint"
 _SINK_LOG = "_spark_metadata"
@@ -37,38 +37,45 @@ class ParquetJoin:
     files_per_batch: int
 
     def check(self) -> None:
-        """StoreError for paths that are missing or in the way. Needs no Spark."""
+        """ConfigError or StoreError for paths that are missing or in the way. Needs no Spark."""
         ss.open(self.store)
         if not self.source.is_dir():
             found = "is a file" if self.source.exists() else "does not exist"
-            raise StoreError(f"{self.source} {found}.", hint="name a directory of Parquet files.")
+            raise ConfigError(f"{self.source} {found}.", hint="name a directory of Parquet files.")
         if next(_data_files(self.source), None) is None:
-            raise StoreError(f"{self.source} holds no Parquet files.", hint="name a directory of Parquet files.")
+            raise ConfigError(
+                f"{self.source} holds no Parquet files.", hint="name a directory of Parquet files."
+            )
         if self.output.resolve() in (self.source.resolve(), self.store.resolve()):
             raise StoreError(
                 f"the output {self.output} is also an input.", hint="choose another directory for the output."
             )
         if self.output.exists() and not self.output.is_dir():
-            raise StoreError(f"{self.output} exists and is a file.", hint="choose another path for the output.")
+            raise StoreError(
+                f"{self.output} exists and is a file.", hint="choose another path for the output."
+            )
         self._check_resumable()
 
     def _check_resumable(self) -> None:
-        foreign = [] if not self.output.exists() else list(self.output.iterdir())
+        found = list(self.output.iterdir()) if self.output.exists() else []
         written = (self.output / _SINK_LOG).exists()
-        if written and not (self.checkpoint / "commits").exists():
+        if written and not (self.checkpoint / "metadata").exists():
             # Spark's file sink would silently drop every batch whose number it has seen before.
             raise StoreError(
                 f"{self.output} holds the output of an earlier run, but {self.checkpoint} is not its checkpoint.",
                 hint="name that run's --checkpoint to go on, or another output directory to start anew.",
             )
-        if not written and any(entry.resolve() != self.checkpoint.resolve() for entry in foreign):
+        if not written and any(entry.resolve() != self.checkpoint.resolve() for entry in found):
             raise StoreError(
                 f"{self.output} exists and was not written by a streaming query.",
                 hint="choose another directory for the output.",
             )
 
     def rows_ahead(self) -> int:
-        """Rows in the files that no earlier run has taken, by the files' footers; unreadable ones count 0."""
+        """Rows in the files that no earlier run has taken up, by the files' footers; unreadable ones count 0.
+
+        An estimate for a progress bar: the batch that a killed run was at is not in it.
+        """
         taken = set(_taken_files(self.checkpoint))
         return sum(_rows(path) for path in _data_files(self.source) if path.resolve() not in taken)
 
@@ -96,7 +103,7 @@ class ParquetJoin:
 
 def _data_files(directory: Path) -> Iterator[Path]:
     """The files that Spark's file source reads: names with a leading underscore or dot are not data."""
-    for path in directory.rglob("*.parquet"):
+    for path in directory.rglob("*"):
         if path.is_file() and not any(p.startswith(("_", ".")) for p in path.relative_to(directory).parts):
             yield path
 

@@ -11,8 +11,10 @@ from semistream.core.contracts import Waiting
 from semistream.core.keys import KeyBatch, concat_keys
 from semistream.errors import BudgetError
 
-# Per waiting row, beside its own bytes and its key's: shard, sort order, two sort keys, start of its run.
-BOOKKEEPING_BYTES = 4 + 8 + 8 + 8 + 8
+# What a drain holds per waiting row, beside its own bytes and its key's: order, shard and start of its run
+# (20 bytes), the pages and slots of its key (40), counts, hashes and frequencies on the way to the front
+# stage (25), and what sorting takes at its peak (16).
+BOOKKEEPING_BYTES = 101
 COPIES = 2  # a drain puts the pieces together once
 
 
