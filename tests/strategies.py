@@ -131,11 +131,15 @@ def join_cases(draw: st.DrawFn, *, rows_max: int = 400) -> JoinCase:
     sizes = st.sampled_from([0, 1, 7, rows_max // 4, rows_max])
     master_rows, stream_rows = draw(sizes), draw(sizes)
     master = random_table(
-        {**{name: pa.concat_arrays([both[name], master_only[name]]) for name in names}, **values}, master_rows, rng
+        {**{name: pa.concat_arrays([both[name], master_only[name]]) for name in names}, **values},
+        master_rows,
+        rng,
     )
     payload = {"order": pa.array(range(1000), pa.int32()), "note": pa.array(["", "a", None, "ß" * 20])}
     stream = random_table(
-        {**payload, **{name: pa.concat_arrays([both[name], stream_only[name]]) for name in names}}, stream_rows, rng
+        {**payload, **{name: pa.concat_arrays([both[name], stream_only[name]]) for name in names}},
+        stream_rows,
+        rng,
     )
     return JoinCase(
         master=master,

@@ -30,7 +30,7 @@ from semistream.master_table.page_store import MasterTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from semistream.spark.metrics import BatchMetrics
 
@@ -142,6 +142,7 @@ def _spark(module: str):  # type: ignore[no-untyped-def]  # a module chosen by n
     except ModuleNotFoundError as error:
         if error.name and error.name.split(".")[0] in ("pyspark", "pandas"):
             raise SemistreamError(
-                f"this needs PySpark, but '{error.name}' is not installed.", hint='pip install "semistream[spark]"'
+                f"this needs PySpark, but '{error.name}' is not installed.",
+                hint='pip install "semistream[spark]"',
             ) from None
         raise

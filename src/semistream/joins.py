@@ -136,19 +136,21 @@ def _resolve_keys(stream: pa.Schema, table: MasterTable, on: On) -> tuple[int, .
         raise SchemaError(
             f"on= names the table's column(s) {', '.join(pairs.values()) or '(none)'}, but its key is "
             f"{', '.join(table.key)}.",
-            hint='map stream columns to the key, e.g. on={"customer_id": "%s"}, or prepare the table with '
-            "another key=." % table.key[0],
+            hint=f'map stream columns to the key, e.g. on={{"customer_id": "{table.key[0]}"}}, or prepare the '
+            "table with another key=.",
         )
     positions = []
     for master in table.key:
         name = by_master[master]
         if name not in stream.names:
-            raise SchemaError(f"the stream has no column '{name}'.", hint=f"it has: {', '.join(stream.names)}.")
+            raise SchemaError(
+                f"the stream has no column '{name}'.", hint=f"it has: {', '.join(stream.names)}."
+            )
         found, wanted = stream.field(name).type, table.schema.field(master).type
         if canonical_type(found) != canonical_type(wanted):
             raise SchemaError(
                 f"the stream's '{name}' is {found}, the table's '{master}' is {wanted}.",
-                hint=f"cast one side; integers of any width fit each other, other types must be equal.",
+                hint="cast one side; integers of any width fit each other, other types must be equal.",
             )
         positions.append(stream.names.index(name))
     return tuple(positions)
@@ -197,9 +199,7 @@ class RunningJoin:
     def finish(self) -> JoinMetrics:
         """The final metrics; AssertionError if a row is unaccounted for."""
         metrics = self.metrics
-        metrics.front_stage_rows = self._front.cached_rows
-        metrics.front_stage_bytes = self._front.held_bytes
-        metrics.front_stage_cold_starts = self._front.cold_starts
+        self._front.report(metrics)
         metrics.budget_peak_bytes, metrics.budget_bytes = self.budget.peak_bytes, self.budget.total_bytes
         self._join.check_invariants()
         return metrics

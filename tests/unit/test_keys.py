@@ -61,9 +61,7 @@ def test_a_key_with_a_null_part_is_invalid(kinds: tuple[pa.DataType, ...], data:
 
 
 @given(kinds=KEY_COMBINATIONS, data=st.data(), shards=st.sampled_from([1, 2, 3, 7, 10_000]))
-def test_shards_equal_the_slow_twin(
-    kinds: tuple[pa.DataType, ...], data: st.DataObject, shards: int
-) -> None:
+def test_shards_equal_the_slow_twin(kinds: tuple[pa.DataType, ...], data: st.DataObject, shards: int) -> None:
     count = data.draw(st.integers(0, 8))
     arrays = [
         column(kind, [data.draw(st.none() | VALUE_TYPES[kind]) for _ in range(count)]) for kind in kinds
@@ -91,7 +89,23 @@ def test_shards_of_binary_keys_of_every_length(size: int) -> None:
 
 @pytest.mark.parametrize(
     "unscaled",
-    [0, 1, -1, 127, 128, -128, -129, 255, 256, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 10**38 - 1, 1 - 10**38],
+    [
+        0,
+        1,
+        -1,
+        127,
+        128,
+        -128,
+        -129,
+        255,
+        256,
+        2**63 - 1,
+        2**63,
+        -(2**63),
+        -(2**63) - 1,
+        10**38 - 1,
+        1 - 10**38,
+    ],
 )
 def test_shards_of_wide_decimals(unscaled: int) -> None:
     kind = pa.decimal128(38, 0)
@@ -166,7 +180,9 @@ def test_sorting_taking_slicing_and_runs(kinds: tuple[pa.DataType, ...], data: s
 
 @given(data=st.data())
 def test_equal_keys_have_equal_hashes_and_others_rarely(data: st.DataObject) -> None:
-    values = data.draw(st.lists(st.integers(), unique=True, max_size=40).map(lambda v: [x % 2**63 for x in v]))
+    values = data.draw(
+        st.lists(st.integers(), unique=True, max_size=40).map(lambda v: [x % 2**63 for x in v])
+    )
     keys = KeyEncoder([pa.int64()]).encode([pa.array(values, pa.int64())])
     assert len(set(keys.hashes.tolist())) == len(set(values))
 

@@ -19,10 +19,17 @@ from tests.strategies import VALUE_TYPES
 
 
 def version(number: int = 1, **changes: Any) -> Version:
-    shard = ShardInfo(file="shards/ab/00000-cd.pages", bytes=900, pages=1, rows=3, fence_bytes=9, seed=2**63 + 5)
+    shard = ShardInfo(
+        file="shards/ab/00000-cd.pages", bytes=900, pages=1, rows=3, fence_bytes=9, seed=2**63 + 5
+    )
     columns = (Column(name="k", type="int64"), Column(name="price €", type="decimal128(15, 2)"))
     made = Version(
-        number=number, committed_us=1_000 + number, key=("k",), columns=columns, page_bytes=512, shards=(shard,)
+        number=number,
+        committed_us=1_000 + number,
+        key=("k",),
+        columns=columns,
+        page_bytes=512,
+        shards=(shard,),
     )
     return replace(made, **changes)
 

@@ -89,7 +89,9 @@ def test_the_widest_row_fits_and_one_byte_more_does_not(
     key = keys_of(kind, [1])
 
     def store(size: int, name: str) -> MasterTable:
-        return build_store(pa.table({"k": key, "v": ["x" * size]}), tmp_path / name, key="k", page_size=page_bytes)
+        return build_store(
+            pa.table({"k": key, "v": ["x" * size]}), tmp_path / name, key="k", page_size=page_bytes
+        )
 
     low, high = 1, page_bytes  # the first fits, the last does not
     store(low, "low")

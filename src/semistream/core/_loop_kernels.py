@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 
@@ -79,7 +78,7 @@ def select_misses(answers, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def is_identity(index):  # type: ignore[no-untyped-def]
-    for i in range(index.size):
+    for i in range(index.size):  # noqa: SIM110  (a kernel)
         if index[i] != i:
             return False
     return True

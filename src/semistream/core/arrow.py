@@ -11,14 +11,14 @@ _EMPTY = np.zeros(1, np.uint8)
 
 def address_of(array: npt.NDArray[np.generic]) -> int:
     """Where the array's first element is in memory."""
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]  # much faster than .ctypes
+    return array.__array_interface__["data"][0]  # much faster than .ctypes
 
 
 def validity(column: pa.Array) -> npt.NDArray[np.bool_]:
     """True where the column has a value."""
     if column.null_count == 0:
         return np.ones(len(column), np.bool_)
-    return column.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return column.is_valid().to_numpy(zero_copy_only=False)
 
 
 def fixed_values(column: pa.Array, width_bytes: int) -> npt.NDArray[np.uint8]:

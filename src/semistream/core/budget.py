@@ -100,7 +100,9 @@ def parse_bytes(size: int | str, *, name: str) -> int:
         except (ValueError, KeyError):
             parsed = -1.0
     if not 1 <= parsed < 2**62:
-        raise BudgetError(f"{name}={size!r} is not a size in bytes.", hint='write it like "64 MiB" or 67108864.')
+        raise BudgetError(
+            f"{name}={size!r} is not a size in bytes.", hint='write it like "64 MiB" or 67108864.'
+        )
     return int(parsed)
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from semistream.core.keys import KeyBatch
+from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
 
 I64 = npt.NDArray[np.int64]
@@ -131,6 +132,13 @@ class FrontStage(Protocol):
 
     def adapt(self) -> None:
         """Called after each drain: ages frequencies, makes room."""
+
+    def report(self, metrics: JoinMetrics) -> None:
+        """Writes what it holds into the metrics."""
+
+    def check_invariants(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class WaitingRoom(Protocol):

@@ -1,12 +1,12 @@
 """The one loop that every algorithm of the family is.
 
-    stream batch --> front stage --hit--> output
-                        | miss
-                        v
-                   waiting room <-- access path reads pages of R, matches all who wait
-                                         | frequency of every matched key
-                                         v
-                                    front stage admits / evicts
+stream batch --> front stage --hit--> output
+                    | miss
+                    v
+               waiting room <-- access path reads pages of R, matches all who wait
+                                     | frequency of every matched key
+                                     v
+                                front stage admits / evicts
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class SemiStreamJoin:
 
     def _schema_of(self, stream: pa.Schema) -> pa.Schema:
         """The output's schema, with the stream's own types: their time zone or offset width may differ."""
-        if self._schemas is None or self._schemas[0] is not stream and not self._schemas[0].equals(stream):
+        if self._schemas is None or not self._schemas[0].equals(stream):
             self._schemas = (stream, pa.schema([*stream, *self._shape.value_fields]))
         return self._schemas[1]
 

@@ -32,6 +32,7 @@ class JoinMetrics:
     scans: int = 0
     pages_read: int = 0
     bytes_read: int = 0
+    front_stage_keys: int = 0
     front_stage_rows: int = 0
     front_stage_bytes: int = 0
     front_stage_cold_starts: int = 0

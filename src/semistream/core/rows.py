@@ -171,9 +171,7 @@ class RowLayout:
         if total > _ARROW_OFFSET_LIMIT_BYTES:
             raise AssertionError(f"{total} bytes in one column of one batch; chunks must stay smaller")
         data = np.empty(total, np.uint8)
-        kernels.get_variable(
-            rows, at, self.variable_columns, position, end_bytes, offsets, address_of(data)
-        )
+        kernels.get_variable(rows, at, self.variable_columns, position, end_bytes, offsets, address_of(data))
         return pa.py_buffer(offsets), pa.py_buffer(data)
 
 

@@ -106,7 +106,9 @@ def probe(  # type: ignore[no-untyped-def]
                     same = load_u64(entry + 4) == prefix[i]
                 else:
                     size = offsets[i + 1] - offsets[i]
-                    same = compare_bytes(entry + 8, np.int64(load_u32(entry + 4)), data + offsets[i], size) == 0
+                    same = (
+                        compare_bytes(entry + 8, np.int64(load_u32(entry + 4)), data + offsets[i], size) == 0
+                    )
                 if same:
                     header = load_u32(entry)
                     if _frequency(header) <= FREQUENCY_MAX - ONE:
@@ -119,7 +121,7 @@ def probe(  # type: ignore[no-untyped-def]
                     break
             at += 1
             if at == slot_count:
-                at = 0
+                at = np.int64(0)
     return present, absent, nulls
 
 
@@ -300,7 +302,7 @@ def _take_slot(slots, slot_count, position_bits, key_hash, offset):  # type: ign
     while load_u32(slots + 4 * at) != np.uint32(0):
         at += 1
         if at == slot_count:
-            at = 0
+            at = np.int64(0)
     tag = np.int64(key_hash & np.uint64((1 << (32 - position_bits)) - 1))
     store_u32(slots + 4 * at, np.uint32((tag << position_bits) | (offset // UNIT_BYTES + 1)))
 

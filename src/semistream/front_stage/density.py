@@ -15,6 +15,7 @@ import numpy as np
 
 from semistream.core.contracts import I64, Answers, JoinKind, MasterRows, Matches, Pairs, Waiting
 from semistream.core.keys import KeyBatch
+from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
 from semistream.front_stage import _kernels as kernels
 from semistream.front_stage.region import Region
@@ -46,33 +47,27 @@ class DensityFrontStage:
     bytes once, and happens after at least SLACK_SHARE of it was filled anew.
     """
 
-    def __init__(self, region: Region, *, layout: RowLayout, fixed: bool, identity: str, row_bytes: float) -> None:
+    def __init__(
+        self, region: Region, *, layout: RowLayout, fixed: bool, identity: str, row_bytes: float
+    ) -> None:
         self.layout, self._region, self._fixed = layout, region, fixed
         self._words = region.bytes[:HEADER_BYTES].view(np.uint64)
         self._floats = region.bytes[:HEADER_BYTES].view(np.float64)
         self._lines = max(1, int(region.size_bytes * SKETCH_SHARE) // 64)
         self._sketch = region.address + HEADER_BYTES
         self._arena = self._sketch + 64 * self._lines
-        self._arena_bytes = (min(region.size_bytes, SIZE_MAX_BYTES) - HEADER_BYTES - 64 * self._lines) // 8 * 8
+        self._arena_bytes = (
+            (min(region.size_bytes, SIZE_MAX_BYTES) - HEADER_BYTES - 64 * self._lines) // 8 * 8
+        )
         self._position_bits = (self._arena_bytes // kernels.UNIT_BYTES + 1).bit_length()
         self._row_shape = layout.kernel_shape
         self._entry_bytes_expected = row_bytes + 4 + SLOT_BYTES
-        self._identity = np.uint64(int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8], "little") | 1)
-        self.cold_starts = 0
+        self._identity = np.uint64(
+            int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8], "little") | 1
+        )
+        self._cold_starts = 0
         if not self._is_usable():
             self._reset()
-
-    @property
-    def held_bytes(self) -> int:
-        return int(self._words[_TAIL])
-
-    @property
-    def cached_rows(self) -> int:
-        return int(self._words[_ROWS])
-
-    @property
-    def cached_keys(self) -> int:
-        return int(self._words[_ENTRIES])
 
     def probe(self, keys: KeyBatch) -> Answers:
         entries = np.empty(len(keys), np.int64)
@@ -108,7 +103,9 @@ class DensityFrontStage:
         before = int(matches.counts[: first - matches.first_key].sum())
         mine = matches.row_at[before : before + int(counts.sum())]
         picked = np.flatnonzero(chosen)
-        self._insert(keys.take(picked), estimates[picked], counts[picked], mine[np.repeat(chosen, counts)], rows)
+        self._insert(
+            keys.take(picked), estimates[picked], counts[picked], mine[np.repeat(chosen, counts)], rows
+        )
 
     def adapt(self) -> None:
         drain, recent = self._floats[_DRAIN], self._floats[_RECENT]
@@ -117,6 +114,12 @@ class DensityFrontStage:
         capacity = self._arena_bytes / self._entry_bytes_expected
         if self._words[_SIGHTINGS] >= SIGHTINGS_PER_ENTRY * max(capacity, float(self._words[_ENTRIES])):
             self._reselect(halve=True)
+
+    def report(self, metrics: JoinMetrics) -> None:
+        metrics.front_stage_keys = int(self._words[_ENTRIES])
+        metrics.front_stage_rows = int(self._words[_ROWS])
+        metrics.front_stage_bytes = int(self._words[_TAIL])
+        metrics.front_stage_cold_starts = self._cold_starts
 
     def close(self) -> None:
         self._region.close()
@@ -215,7 +218,13 @@ class DensityFrontStage:
         more = max(0.0, room - entries * SLOT_BYTES) / (entry_bytes + SLOT_BYTES)
         self._words[_SLOTS] = max(16, min(int((entries + more) * SLOTS_PER_ENTRY) + 8, room // 4 - 1))
         kernels.rebuild_slots(
-            self._arena, tail, self._slots, self._slot_count, self._position_bits, self._fixed, *self._row_shape
+            self._arena,
+            tail,
+            self._slots,
+            self._slot_count,
+            self._position_bits,
+            self._fixed,
+            *self._row_shape,
         )
 
     def _is_usable(self) -> bool:
@@ -223,7 +232,7 @@ class DensityFrontStage:
         if self._region.fresh or words[_IDENTITY] != self._identity or words[_DIRTY] != 0:
             return False
         slots, tail = int(words[_SLOTS]), int(words[_TAIL])
-        if not 16 <= slots or tail + 4 * slots > self._arena_bytes:
+        if slots < 16 or tail + 4 * slots > self._arena_bytes:
             return False
         if not np.isfinite(self._floats[_WINDOW : _RECENT + 1]).all():
             return False
@@ -245,7 +254,7 @@ class DensityFrontStage:
         )  # fmt: skip
 
     def _reset(self) -> None:
-        self.cold_starts = 1
+        self._cold_starts = 1
         self._words[:] = 0
         self._words[_DIRTY] = 1
         self._region.bytes[HEADER_BYTES : HEADER_BYTES + 64 * self._lines] = 0

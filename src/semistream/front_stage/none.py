@@ -9,15 +9,12 @@ import numpy as np
 
 from semistream.core.contracts import MISS, NULL_KEY, Answers, JoinKind, MasterRows, Matches, Pairs, Waiting
 from semistream.core.keys import KeyBatch
+from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
 
 
 class NoFrontStage:
     """Answers null keys, and nothing else. Memory: none."""
-
-    held_bytes = 0
-    cached_rows = 0
-    cold_starts = 0
 
     def __init__(self, layout: RowLayout) -> None:
         self.layout = layout
@@ -39,8 +36,11 @@ class NoFrontStage:
     def adapt(self) -> None:
         pass
 
-    def close(self) -> None:
+    def report(self, metrics: JoinMetrics) -> None:
         pass
 
     def check_invariants(self) -> None:
+        pass
+
+    def close(self) -> None:
         pass

@@ -167,7 +167,9 @@ def _row_end(page, page_bytes, row, short):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _row_sum(page, start, end, row, row_seed):  # type: ignore[no-untyped-def]
     size = end - start - SUM_BYTES
-    return np.uint32(hash_address(page + start + SUM_BYTES, size, row_seed + np.uint64(row)) & np.uint64(0xFFFFFFFF))
+    return np.uint32(
+        hash_address(page + start + SUM_BYTES, size, row_seed + np.uint64(row)) & np.uint64(0xFFFFFFFF)
+    )
 
 
 @njit(cache=True)
@@ -291,7 +293,19 @@ GROUP_KEYS = 64
 
 @njit(cache=True)
 def _search_group(  # type: ignore[no-untyped-def]
-    page_at, page_bytes, window, window_end, short, fixed, prefix, offsets, data, first_slot, first, left, right
+    page_at,
+    page_bytes,
+    window,
+    window_end,
+    short,
+    fixed,
+    prefix,
+    offsets,
+    data,
+    first_slot,
+    first,
+    left,
+    right,
 ):
     """left[g] = `_search` of key first + g in its first page, if that is in the window.
 

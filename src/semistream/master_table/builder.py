@@ -63,7 +63,9 @@ def write_shard(spec: ShardSpec, shard: int, batches: Iterable[pa.RecordBatch]) 
     try:
         with path.open("wb") as file:
             seed = secrets.randbits(64)
-            writer = ShardWriter(file, page_bytes=spec.page_bytes, layout=layout, fixed=encoder.fixed, seed=seed)
+            writer = ShardWriter(
+                file, page_bytes=spec.page_bytes, layout=layout, fixed=encoder.fixed, seed=seed
+            )
             for batch in batches:
                 rows = conform(batch, schema)
                 keys = rows.columns[:count]
@@ -141,7 +143,9 @@ def draft_store(
     if store.exists() and not store.is_dir():
         raise StoreError(f"{store} exists and is a file.", hint="choose another path.")
     if store.exists() and not (store / FILE_NAME).exists() and _is_foreign(store):
-        raise StoreError(f"{store} exists and is not a master table.", hint="choose another path, or remove it first.")
+        raise StoreError(
+            f"{store} exists and is not a master table.", hint="choose another path, or remove it first."
+        )
     if (store / FILE_NAME).exists() and not overwrite:
         raise StoreError(f"{store} already holds a master table.", hint="pass overwrite=True to replace it.")
     (store / SHARD_DIRECTORY).mkdir(parents=True, exist_ok=True)
@@ -173,10 +177,14 @@ def arrange_columns(schema: pa.Schema, key: list[str]) -> tuple[Column, ...]:
     """Key columns first, then the others; SchemaError for missing, doubled or unsupported columns."""
     names = schema.names
     if not key:
-        raise ConfigError("no key column was given.", hint='name the column(s) to join on, e.g. key="custkey".')
+        raise ConfigError(
+            "no key column was given.", hint='name the column(s) to join on, e.g. key="custkey".'
+        )
     for name in key:
         if name not in names:
-            raise SchemaError(f"there is no key column '{name}'.", hint=f"the columns are: {', '.join(names)}.")
+            raise SchemaError(
+                f"there is no key column '{name}'.", hint=f"the columns are: {', '.join(names)}."
+            )
     twice = sorted({name for name in names if [n.lower() for n in names].count(name.lower()) > 1})
     if twice or len(set(key)) != len(key):
         raise SchemaError(
@@ -192,7 +200,9 @@ def arrange_columns(schema: pa.Schema, key: list[str]) -> tuple[Column, ...]:
 
 def remove_leftovers(store: Path, manifest: Manifest | None) -> None:
     """Removes what no version names: drafts of killed builds, and versions that were replaced."""
-    named = {Path(shard.file) for version in (manifest.versions if manifest else ()) for shard in version.shards}
+    named = {
+        Path(shard.file) for version in (manifest.versions if manifest else ()) for shard in version.shards
+    }
     for directory in (store / SHARD_DIRECTORY).iterdir():
         for file in directory.iterdir():
             if file.relative_to(store) not in named:
@@ -238,7 +248,8 @@ def _check_page_bytes(page_size: int | str) -> int:
     page_bytes = parse_bytes(page_size, name="page_size")
     if not PAGE_BYTES_MIN <= page_bytes <= PAGE_BYTES_MAX or page_bytes & (page_bytes - 1):
         raise ConfigError(
-            f"page_size={page_size!r} is not a page size.", hint='choose a power of two from 512 B to "16 MiB".'
+            f"page_size={page_size!r} is not a page size.",
+            hint='choose a power of two from 512 B to "16 MiB".',
         )
     return page_bytes
 

@@ -90,7 +90,14 @@ class ShardWriter:
             open_page = int(self._state[0]) if self._state[1] else -1
             stop = int(
                 kernels.plan_rows(
-                    sizes, start, self._page_bytes, self._buffer_pages, self._state, self._short, page_of, offset_of
+                    sizes,
+                    start,
+                    self._page_bytes,
+                    self._buffer_pages,
+                    self._state,
+                    self._short,
+                    page_of,
+                    offset_of,
                 )
             )
             self._place(keys, values, start, stop, page_of, offset_of)
@@ -134,7 +141,7 @@ class ShardWriter:
         kernels.seal_pages(
             address_of(self._buffer), self._page_bytes, count, self._pages, self._short, np.uint64(self._seed)
         )
-        self._file.write(memoryview(self._buffer)[: count * self._page_bytes])
+        self._file.write(self._buffer[: count * self._page_bytes].data)
         self._buffer[: count * self._page_bytes] = 0
         self._state[:] = (0, 0, self._page_bytes)
         self._pages += count
@@ -252,7 +259,9 @@ class ShardReader:
         try:
             return Fences.from_bytes(fences, pages=info.pages, fixed=fixed)
         except ValueError as error:
-            raise CorruptionError(f"the fences of {self.path} are unusable: {error}.", hint=RESTORE_HINT) from None
+            raise CorruptionError(
+                f"the fences of {self.path} are unusable: {error}.", hint=RESTORE_HINT
+            ) from None
 
 
 def _footer(page_bytes: int, pages: int, rows: int, seed: int, fences: bytes) -> bytes:

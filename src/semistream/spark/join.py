@@ -13,7 +13,6 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -25,7 +24,7 @@ from semistream.access_path.planned import ReadCosts
 from semistream.core.budget import format_bytes, parse_bytes
 from semistream.core.loop import JoinShape
 from semistream.core.metrics import JoinMetrics
-from semistream.errors import BudgetError, ConfigError, SemistreamError
+from semistream.errors import BudgetError, ConfigError
 from semistream.front_stage.region import Region, boot_id, query_directory
 from semistream.joins import (
     check_algorithm,
@@ -35,7 +34,6 @@ from semistream.joins import (
     shards_of_task,
     start_join,
 )
-from semistream.master_table.builder import conform
 from semistream.master_table.page_store import MasterTable
 from semistream.spark.metrics import OBSERVATION_PREFIX
 from semistream.spark.schemas import parallelism, quoted, shard_column, spark_fields, stream_schema
@@ -185,4 +183,6 @@ def _data(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def _carrier(metrics: JoinMetrics, schema: pa.Schema) -> pa.RecordBatch:
     columns = [pa.nulls(1, field.type) for field in list(schema)[:-1]]
-    return pa.RecordBatch.from_arrays([*columns, pa.array([metrics.to_bytes()], _METRICS_TYPE)], schema=schema)
+    return pa.RecordBatch.from_arrays(
+        [*columns, pa.array([metrics.to_bytes()], _METRICS_TYPE)], schema=schema
+    )

@@ -35,7 +35,8 @@ def prepare_table(
     """See `semistream.prepare`."""
     if df.isStreaming:
         raise ConfigError(
-            "prepare() got a streaming DataFrame.", hint="read the master table with spark.read, not readStream."
+            "prepare() got a streaming DataFrame.",
+            hint="read the master table with spark.read, not readStream.",
         )
     keys = [key] if isinstance(key, str) else list(key)
     count = parallelism(df) if shards is None else shards

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
-from semistream.core.keys import SPARK_SEED  # noqa: F401  (the seed that xxhash64 of Spark SQL uses)
 from semistream.errors import SchemaError
-
-_OPAQUE = pa.binary()  # stands for a stream column that the join only passes on
 
 
 def master_schema(df: DataFrame) -> pa.Schema:
@@ -40,15 +38,11 @@ def _stored_type(field: T.StructField) -> pa.DataType:
         )
     if isinstance(kind, T.TimestampType):
         return pa.timestamp("us", "UTC")
-    try:
-        arrow = to_arrow_type(kind)
-    except Exception:
-        arrow = None
     known = (
         T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType,
         T.DateType, T.TimestampNTZType, T.DecimalType, T.StringType, T.BinaryType,
     )  # fmt: skip
-    if arrow is None or not isinstance(kind, known):
+    if not isinstance(kind, known):
         raise SchemaError(
             f"column '{field.name}' has the type {kind.simpleString()}, which a master table cannot hold.",
             hint=f"cast it to a number, string, binary, date or timestamp, or drop '{field.name}'.",
@@ -58,7 +52,7 @@ def _stored_type(field: T.StructField) -> pa.DataType:
             f"column '{field.name}' has the collation {kind.simpleString()}; only UTF8_BINARY is supported.",
             hint=f"cast it: df.withColumn('{field.name}', col('{field.name}').collate('UTF8_BINARY')).",
         )
-    return arrow
+    return to_arrow_type(kind)
 
 
 def spark_fields(fields: list[pa.Field]) -> list[T.StructField]:
@@ -75,7 +69,9 @@ def shard_column(df: DataFrame, key: list[str], shards: int) -> Column:
     by_key = F.pmod(F.xxhash64(*columns), F.lit(shards))
     if not any(df.schema[name].nullable for name in key):
         return by_key.cast("int")
-    others = [F.col(quoted(f.name)) for f in df.schema.fields if f.name not in key and _is_hashable(f.dataType)]
+    others = [
+        F.col(quoted(f.name)) for f in df.schema.fields if f.name not in key and _is_hashable(f.dataType)
+    ]
     any_null = F.lit(False)
     for column in columns:
         any_null = any_null | column.isNull()
@@ -103,5 +99,5 @@ def parallelism(df: DataFrame) -> int:
     session = df.sparkSession
     try:
         return max(1, int(session.sparkContext.defaultParallelism))
-    except Exception:  # Spark Connect has no context
+    except PySparkException:  # Spark Connect has no context
         return max(1, int(session.conf.get("spark.sql.shuffle.partitions") or 1))
