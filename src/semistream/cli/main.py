@@ -21,7 +21,7 @@ STATUS_FAILED, STATUS_INTERRUPTED = 1, 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status; only argparse exits by itself, with status 2."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     try:
         arguments.run(arguments)
         sys.stdout.flush()
@@ -40,17 +40,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
         prog="semistream",
         description="Join a fast stream with a large master table on Spark, within one byte budget.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"semistream {semistream.__version__}")
-    parser.add_argument(
+    root.add_argument("--version", action="version", version=f"semistream {semistream.__version__}")
+    root.add_argument(
         "--debug", action="store_true", help="show the traceback of an error, and what Spark logs"
     )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in COMMANDS:
         name = module.__name__.rpartition(".")[2]
         text = (module.__doc__ or "").partition("\n")[0]
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         )
         module.add_arguments(command)
         command.set_defaults(run=module.run)
-    return parser
+    return root
 
 
 def _as_help(sentence: str) -> str:

@@ -133,12 +133,12 @@ class _Joins:
             expected = _counted(
                 self._sparks_own(self.orders).agg(*_checksums(self.orders, self.customers)).collect()[0]
             )
-            _verify(ours, expected)
+            verify_output(ours, expected)
             done(f"equal: {expected[0]:,} rows, checksum {expected[1]:x}-{expected[2]:x}")
         sparks = self._stream(
             "joining the stream with Spark's own stream-static join", "Spark", self._sparks_own
         )
-        _verify(sparks, expected)
+        verify_output(sparks, expected)
         cached_rows = memory * table.rows // table.bytes
         self.steps.console.print(
             "",
@@ -179,7 +179,7 @@ def _counted(row: Row) -> tuple[int, ...]:
     return tuple(int(row[name] or 0) for name in ("rows", "low", "high"))
 
 
-def _verify(run: Run, expected: tuple[int, ...]) -> None:
+def verify_output(run: Run, expected: tuple[int, ...]) -> None:
     if run.output != expected:
         raise SemistreamError(
             f"the output of {run.name} is wrong: (rows, checksums) {run.output} instead of {expected}.",
