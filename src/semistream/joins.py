@@ -27,12 +27,11 @@ ALGORITHMS = {
 }
 
 WAITING_SHARE = 1 / 20
-OUTPUT_SHARE = 1 / 40
+OUTPUT_SHARE = 1 / 24
 WAITING_BYTES_MIN = 128 << 10
 WAITING_BYTES_MAX = 64 << 20
 OUTPUT_BYTES_MIN = 64 << 10
 OUTPUT_BYTES_MAX = 2 << 20
-CHUNK_ROWS_MAX = 16384
 
 On = str | list[str] | Mapping[str, str]
 
@@ -269,7 +268,7 @@ def start_join(
         access_path=path,
         budget=budget,
         metrics=metrics,
-        chunk_rows=max(16, min(CHUNK_ROWS_MAX, int(split.output_bytes / (row_bytes + 48)))),
+        output_bytes=split.output_bytes,
     )
     return RunningJoin(join, front, path)
 

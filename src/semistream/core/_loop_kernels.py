@@ -4,45 +4,48 @@ from __future__ import annotations
 
 from numba import njit
 
+from semistream.core._row_kernels import row_bytes
+
 
 @njit(cache=True, nogil=True)
 def pairs_of_matches(  # type: ignore[no-untyped-def]
-    order, starts, first_key, counts, row_at, matched_before, unfinished,
-    every_match, once, absent, state, index, rows,
+    order, starts, first_key, counts, row_at, matched_before, unfinished, variable_at, variable, end_bytes,
+    every_match, once, absent, pair_bytes, limit_bytes, state, index, rows,
 ):  # fmt: skip
     """Fills (index, rows) with output pairs from where state = (key, its first match, waiting row, match)
-    stands; matched_before counts the first key's rows from earlier windows. Returns the number of pairs;
-    the work is done when state[0] = counts.size.
+    stands; matched_before counts the first key's rows from earlier windows. A pair counts pair_bytes and
+    its row's size against limit_bytes, which only a single pair may exceed. Returns the number of pairs; the
+    work is done when state[0] = counts.size.
     """
     filled = 0
+    left = limit_bytes
     j, base, i, m = state[0], state[1], state[2], state[3]
-    while j < counts.size and filled < index.size:
+    while j < counts.size:
         key = first_key + j
         waiting = starts[key + 1] - starts[key]
         count = counts[j]
         complete = not (unfinished and j == counts.size - 1)
         total = count + (matched_before if j == 0 else 0)
+        matches = 0
         if every_match and count > 0:
-            while i < waiting and filled < index.size:
-                row = order[starts[key] + i]
-                while m < count and filled < index.size:
-                    index[filled] = row
-                    rows[filled] = row_at[base + m]
-                    filled += 1
-                    m += 1
-                if m == count:
-                    m = 0
-                    i += 1
-            if i < waiting:
-                break
+            matches = count
         elif complete and ((once and total > 0) or (absent and total == 0)):
-            while i < waiting and filled < index.size:
-                index[filled] = order[starts[key] + i]
-                rows[filled] = 0
-                filled += 1
+            matches = 1
+        if matches:
+            while i < waiting:
+                while m < matches:
+                    at = row_at[base + m] if every_match and count > 0 else 0
+                    size = pair_bytes + (row_bytes(at, variable_at, variable, end_bytes) if at else 0)
+                    if filled == index.size or (filled > 0 and left < size):
+                        state[0], state[1], state[2], state[3] = j, base, i, m
+                        return filled
+                    index[filled] = order[starts[key] + i]
+                    rows[filled] = at
+                    filled += 1
+                    left -= size
+                    m += 1
+                m = 0
                 i += 1
-            if i < waiting:
-                break
         base += count
         j += 1
         i = m = 0

@@ -68,6 +68,27 @@ class Answers:
         return self.entries.size - self.present - self.absent - self.nulls
 
 
+CHUNK_PAIRS_MAX = 16384
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunkLimit:
+    """How large one output batch may grow: `bytes` in all, of which each pair takes `pair_bytes` beside its
+    master row. A single pair may exceed it."""
+
+    bytes: int
+    pair_bytes: int
+
+    @property
+    def pairs(self) -> int:
+        return max(1, min(CHUNK_PAIRS_MAX, self.bytes // self.pair_bytes))
+
+    @classmethod
+    def of(cls, limit_bytes: int, stream: pa.RecordBatch) -> ChunkLimit:
+        """For output rows that repeat rows of `stream`, taken at their average size."""
+        return cls(bytes=limit_bytes, pair_bytes=16 + stream.nbytes // max(stream.num_rows, 1))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs:
     """Output rows: stream row `stream_index[i]` with the master row at `row_at[i]` (0: without one).
@@ -124,8 +145,8 @@ class FrontStage(Protocol):
 
     def probe(self, keys: KeyBatch) -> Answers: ...
 
-    def pairs(self, answers: Answers, kind: JoinKind, limit: int) -> Iterator[Pairs]:
-        """The output rows of the answers, at most `limit` at a time. They must be consumed before `admit`."""
+    def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
+        """The output rows of the answers, as many at a time as the limit allows. They must be consumed before `admit`."""
 
     def admit(self, waiting: Waiting, matches: Matches, rows: MasterRows) -> None:
         """Offers the complete keys of `matches`, with the frequency that was seen; takes what is worth it."""

@@ -23,6 +23,7 @@ from semistream.core.contracts import (
     I64,
     AccessPath,
     Answers,
+    ChunkLimit,
     FrontStage,
     JoinKind,
     Matches,
@@ -55,8 +56,8 @@ class SemiStreamJoin:
     """Joins batches of a stream with the master table that the access path reads.
 
     Guarantee: the bag of rows that `push` and `flush` yield equals the plain join's; after `flush` nobody
-    waits. Memory: what the parts reserved from `budget`, and the output batch being made, which has at most
-    `chunk_rows` rows. Output batches are yielded as soon as they exist; the caller must consume them in turn.
+    waits. Memory: what the parts reserved from `budget`, and the output batch being made, of at most
+    `output_bytes` (or one row). Output batches are yielded as soon as they exist; the caller must consume them in turn.
     """
 
     def __init__(
@@ -69,12 +70,12 @@ class SemiStreamJoin:
         access_path: AccessPath,
         budget: MemoryBudget,
         metrics: JoinMetrics,
-        chunk_rows: int,
+        output_bytes: int,
     ) -> None:
         self._shape, self._encoder, self._kind = shape, encoder, shape.kind
         self._front, self._room, self._path = front_stage, waiting_room, access_path
         self.budget, self.metrics = budget, metrics
-        self._chunk_rows = chunk_rows
+        self._output_bytes = output_bytes
         self._matched_before = 0
         self._schemas: tuple[pa.Schema, pa.Schema] | None = None
 
@@ -123,18 +124,20 @@ class SemiStreamJoin:
     # -- inside ------------------------------------------------------------------------------------------
 
     def _emit_hits(self, batch: pa.RecordBatch, answers: Answers) -> Iterator[pa.RecordBatch]:
-        layout = self._front.layout
-        for pairs in self._front.pairs(answers, self._kind, self._chunk_rows):
+        layout, limit = self._front.layout, ChunkLimit.of(self._output_bytes, batch)
+        for pairs in self._front.pairs(answers, self._kind, limit):
             yield self._output(batch, pairs, layout.decode(pairs.row_at) if self._kind.needs_rows else [])
 
     def _emit_matches(self, waiting: Waiting, matches: Matches, rows: _PathRows) -> Iterator[pa.RecordBatch]:
         kind, state = self._kind, np.zeros(4, np.int64)
+        limit = ChunkLimit.of(self._output_bytes, waiting.rows)
         before = self._matched_before if matches.continued else 0
         while state[0] < matches.counts.size:
-            index, row_at = np.empty(self._chunk_rows, np.int64), np.empty(self._chunk_rows, np.int64)
+            index, row_at = np.empty(limit.pairs, np.int64), np.empty(limit.pairs, np.int64)
             filled = kernels.pairs_of_matches(
                 waiting.order, waiting.starts, matches.first_key, matches.counts, matches.row_at,
-                before, matches.unfinished, kind.every_match, kind.once, kind.absent, state, index, row_at,
+                before, matches.unfinished, *self._path.layout.kernel_shape,
+                kind.every_match, kind.once, kind.absent, limit.pair_bytes, limit.bytes, state, index, row_at,
             )  # fmt: skip
             if filled:
                 pairs = Pairs(stream_index=index[:filled], row_at=row_at[:filled])

@@ -127,16 +127,19 @@ def probe(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def pairs(  # type: ignore[no-untyped-def]
-    entries, fixed, variable_at, variable, end_bytes, every_match, once, absent, state, index, rows
-):
+    entries, fixed, variable_at, variable, end_bytes, every_match, once, absent, pair_bytes, limit_bytes,
+    state, index, rows,
+):  # fmt: skip
     """Fills (index, rows) with output pairs from where `state` = (i, rows of it done, next row) stands.
 
     every_match: one pair per row of the entry; once: one pair with row 0 if it has rows; absent: one pair
-    with row 0 if it has none. Returns the number of pairs; the work is done when state[0] = entries.size.
+    with row 0 if it has none. A pair counts pair_bytes and its row's size against limit_bytes, which only a
+    single pair may exceed. Returns the number of pairs; the work is done when state[0] = entries.size.
     """
     filled = 0
+    left = np.int64(limit_bytes)
     i, done, at = state[0], state[1], state[2]
-    while i < entries.size:
+    while i < entries.size and filled < index.size and left > 0:
         entry = entries[i]
         if entry == MISS:
             i += 1
@@ -144,22 +147,25 @@ def pairs(  # type: ignore[no-untyped-def]
         count = _rows(load_u32(entry)) if entry != NULL_KEY else np.int64(0)
         if count == 0 or not every_match:
             if (count == 0 and absent) or (count > 0 and once):
-                if filled == index.size:
-                    break
                 index[filled] = i
                 rows[filled] = 0
                 filled += 1
+                left -= pair_bytes
             i += 1
             continue
         if done == 0:
             at = _first_row(entry, fixed)
         while done < count and filled < index.size:
+            size = row_bytes(at, variable_at, variable, end_bytes)
+            if filled > 0 and left < pair_bytes + size:
+                left = np.int64(0)
+                break
             index[filled] = i
             rows[filled] = at
             filled += 1
             done += 1
-            if done < count:
-                at += row_bytes(at, variable_at, variable, end_bytes)
+            left -= pair_bytes + size
+            at += size
         if done < count:
             break
         done = 0

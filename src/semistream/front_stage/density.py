@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from semistream.core.contracts import I64, Answers, JoinKind, MasterRows, Matches, Pairs, Waiting
+from semistream.core.contracts import I64, Answers, ChunkLimit, JoinKind, MasterRows, Matches, Pairs, Waiting
 from semistream.core.keys import KeyBatch
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
@@ -79,13 +79,13 @@ class DensityFrontStage:
         self._floats[_RECENT] += len(keys)
         return Answers(entries=entries, present=present, absent=absent, nulls=nulls)
 
-    def pairs(self, answers: Answers, kind: JoinKind, limit: int) -> Iterator[Pairs]:
+    def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
         state = np.zeros(3, np.int64)
         while state[0] < answers.entries.size:
-            index, rows = np.empty(limit, np.int64), np.empty(limit, np.int64)
+            index, rows = np.empty(limit.pairs, np.int64), np.empty(limit.pairs, np.int64)
             filled = kernels.pairs(
                 answers.entries, self._fixed, *self._row_shape,
-                kind.every_match, kind.once, kind.absent, state, index, rows,
+                kind.every_match, kind.once, kind.absent, limit.pair_bytes, limit.bytes, state, index, rows,
             )  # fmt: skip
             if filled:
                 yield Pairs(stream_index=index[:filled], row_at=rows[:filled])

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from semistream.core.arrow import address_of
 
 DIRECTORY_VARIABLE = "SEMISTREAM_FRONT_STAGE_DIR"
-UNUSED_SECONDS_MAX = 24 * 3600
+UNUSED_SECONDS_MAX = 6 * 3600
 
 
 class Region:
@@ -56,6 +56,7 @@ class Region:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fresh = os.fstat(descriptor).st_size != size_bytes
             if fresh:
+                _remove_unused(path.parent)
                 os.ftruncate(descriptor, 0)
                 # Without room for it a later store into the mapping would kill the process.
                 os.posix_fallocate(descriptor, 0, size_bytes)
@@ -83,8 +84,8 @@ def _file_id(descriptor: int) -> tuple[int, int]:
 def query_directory(query_id: str) -> Path | None:
     """Where the front stages of one query are kept on this machine; None if there is no safe place.
 
-    Memory-backed if possible. The directory belongs to this user alone; those of queries that nobody has
-    run for a day are removed.
+    Memory-backed if possible. The directory belongs to this user alone; what nobody has used for some hours
+    is removed when something new is made.
     """
     for root in _roots():
         base = root / f"semistream-{os.getuid()}"
@@ -111,10 +112,10 @@ def _roots() -> list[Path]:
 
 def _remove_unused(base: Path) -> None:
     oldest = time.time() - UNUSED_SECONDS_MAX
-    for directory in base.iterdir():
+    for entry in base.iterdir():
         with contextlib.suppress(OSError):
-            if directory.stat().st_mtime < oldest:
-                shutil.rmtree(directory, ignore_errors=True)
+            if entry.stat().st_mtime < oldest:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
 def boot_id() -> str:
