@@ -1,97 +1,11 @@
-"""A small world for the command line: a table, a stream of orders, and a way to run the real command."""
+"""One prepared store for all tests here."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-
-CUSTOMERS, ORDERS_PER_FILE = 5_000, 500
-
-Ran = subprocess.CompletedProcess[str]
-Command = Callable[..., Ran]
+from tests.command_line import World, make_world
 
 
-def semistream(*arguments: str | Path, cwd: Path | None = None) -> Ran:
-    """Run the installed command as a user would; the text of both its outputs is kept."""
-    script = Path(sys.executable).with_name("semistream")
-    command = [str(script)] if script.exists() else [sys.executable, "-m", "semistream.cli.main"]
-    return subprocess.run(
-        [*command, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "COLUMNS": "120"},
-    )
-
-
-def assert_explained(ran: Ran, *parts: str) -> None:
-    """The command failed with nothing but one line, which holds all `parts`, and a hint."""
-    assert ran.returncode == 1, (ran.stdout, ran.stderr)
-    error, hint = ran.stderr.splitlines()
-    assert error.startswith("error: ")
-    assert hint.startswith("Hint: ")
-    for part in parts:
-        assert part in ran.stderr
-
-
-@dataclass(frozen=True, kw_only=True)
-class World:
-    """Customers with one row per key, orders of which some have no customer, and the prepared store."""
-
-    root: Path
-    customers: pa.Table
-    prepared: Ran
-
-    @property
-    def table(self) -> Path:
-        return self.root / "customers"
-
-    @property
-    def store(self) -> Path:
-        return self.root / "store"
-
-    @property
-    def orders(self) -> Path:
-        return self.root / "orders"
-
-
-def write_orders(directory: Path, *, files: range) -> None:
-    directory.mkdir(exist_ok=True)
-    for number in files:
-        random = np.random.default_rng(number)
-        orders = pa.table(
-            {
-                "orderkey": np.arange(ORDERS_PER_FILE) + number * ORDERS_PER_FILE,
-                "custkey": random.integers(0, CUSTOMERS + 1_000, ORDERS_PER_FILE),
-            }
-        )
-        pq.write_table(orders, directory / f"{number}.parquet")
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    root = tmp_path_factory.mktemp("world")
-    customers = pa.table(
-        {
-            "custkey": np.arange(CUSTOMERS),
-            "name": [f"Customer#{key:018d}" for key in range(CUSTOMERS)],
-            "segment": [None if key % 7 == 0 else f"segment {key % 5}" for key in range(CUSTOMERS)],
-        }
-    )
-    (root / "customers").mkdir()
-    pq.write_table(customers, root / "customers" / "a.parquet")
-    write_orders(root / "orders", files=range(4))
-    prepared = semistream("prepare", root / "customers", root / "store", "--key", "custkey", "--shards", "2")
-    return World(root=root, customers=customers, prepared=prepared)
+    return make_world(tmp_path_factory.mktemp("world"))

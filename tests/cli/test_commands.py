@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-from tests.cli.conftest import CUSTOMERS, ORDERS_PER_FILE, World, semistream, write_orders
+from tests.command_line import CUSTOMERS, ORDERS_PER_FILE, World, semistream, write_orders
 
 
 def test_prepare_says_what_it_wrote(world: World) -> None:

@@ -8,14 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.command_line import World, assert_explained, semistream
 
 from semistream.cli.join import parse_on
 from semistream.cli.main import main
-from tests.cli.conftest import World, assert_explained, semistream
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["info"], ["verify"], ["prepare", "a", "b"], ["join", "a", "b", "c"], ["no-such-command"]]
+    "arguments",
+    [[], ["info"], ["verify"], ["prepare", "a", "b"], ["join", "a", "b", "c"], ["no-such-command"]],
 )
 def test_wrong_usage_shows_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
@@ -32,8 +33,12 @@ def test_a_path_without_a_store(command: str, tmp_path: Path) -> None:
 
 def test_join_checks_its_paths_before_it_starts_spark(world: World, tmp_path: Path) -> None:
     on = ("--on", "custkey")
-    assert_explained(semistream("join", world.orders, tmp_path / "no", tmp_path / "out", *on), "does not exist")
-    assert_explained(semistream("join", tmp_path / "no", world.store, tmp_path / "out", *on), "does not exist")
+    assert_explained(
+        semistream("join", world.orders, tmp_path / "no", tmp_path / "out", *on), "does not exist"
+    )
+    assert_explained(
+        semistream("join", tmp_path / "no", world.store, tmp_path / "out", *on), "does not exist"
+    )
     assert_explained(semistream("join", tmp_path, world.store, tmp_path / "out", *on), "no Parquet files")
     assert_explained(semistream("join", world.orders, world.store, world.orders, *on), "also an input")
     assert_explained(semistream("join", world.orders, world.store, world.table, *on), "not written by")
@@ -101,7 +106,9 @@ def test_without_pyspark_what_needs_no_spark_works_and_the_rest_says_so(world: W
     assert run("info", world.store).returncode == 0
     assert run("verify", world.store).returncode == 0
     assert_explained(
-        run("join", world.orders, world.store, world.root / "out", "--on", "custkey"), "PySpark", "pip install"
+        run("join", world.orders, world.store, world.root / "out", "--on", "custkey"),
+        "PySpark",
+        "pip install",
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.command_line import semistream
 
 from semistream.errors import SemistreamError, StoreError
-from tests.cli.conftest import semistream
 
 
 def test_the_demo_verifies_and_ends_with_its_table(tmp_path: Path) -> None:
@@ -21,7 +21,8 @@ def test_the_demo_verifies_and_ends_with_its_table(tmp_path: Path) -> None:
 
 
 def test_a_wrong_output_is_an_error() -> None:
-    from semistream.spark.demo import Run, verify_output
+    from semistream.spark.demo import verify_output
+    from semistream.spark.demo_report import Run
     from semistream.spark.follow import Batch
 
     observed = {"output": {"rows": 5, "low": 7, "high": None}}

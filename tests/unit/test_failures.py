@@ -25,6 +25,12 @@ Logical Plan:
 WriteToMicroBatchDataSource noop-table
 +- ~Project [id#51L, custkey#52L, name#53]
 """
+PY4J = """\
+An error occurred while calling o402.parquet.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Could not read footer.
+If not, convert it. SQLSTATE: KD001
+	at org.apache.spark.X.y(X.scala:1)
+"""
 
 
 def _worker(raised: str) -> str:
@@ -68,9 +74,7 @@ def test_an_unknown_kind_of_ours_keeps_its_words() -> None:
             "[FAILED_READ_FILE.NO_HINT] Error while reading file:///x.",
         ),
         (
-            "An error occurred while calling o402.parquet.\n: org.apache.spark.SparkException: "
-            "[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Could not read footer.\nIf not, convert it."
-            " SQLSTATE: KD001\n\tat org.apache.spark.X.y(X.scala:1)",
+            PY4J,
             "[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Could not read footer. If not, convert it.",
         ),
         (STREAM.format(cause=_worker("AssertionError: 3 rows in\n5 out")), "AssertionError: 3 rows in 5 out"),

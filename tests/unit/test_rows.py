@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from semistream.core._row_kernels import row_bytes
 from semistream.core.arrow import address_of
-from semistream.core.rows import RowLayout
+from semistream.core.rows import RowLayout, value_width_bytes
 from semistream.errors import SchemaError
 from tests.oracle import plain
 from tests.strategies import VALUE_TYPES, column
@@ -39,6 +39,20 @@ def schema_of(kinds: list[pa.DataType]) -> pa.Schema:
     return pa.schema([(f"c{i}", kind) for i, kind in enumerate(kinds)])
 
 
+@pytest.mark.parametrize("total", [254, 255, 256, 257, 65_400])
+@pytest.mark.parametrize("end_bytes", [2, 4])
+def test_rows_around_the_widths_of_end_offsets(total: int, end_bytes: int) -> None:
+    layout = RowLayout(schema_of([pa.string(), pa.int32(), pa.binary()]), end_bytes)
+    columns = [
+        pa.array(["a" * total, "a" * (total - 1), "", None, "b"]),
+        pa.array([1, 2, 3, 4, None], pa.int32()),
+        pa.array([b"", b"c", b"d" * total, b"d" * total, None]),
+    ]
+    rows = Encoded(layout, columns, 5)
+    assert [array.to_pylist() for array in layout.decode(rows.at)] == [c.to_pylist() for c in columns]
+    assert [row_bytes(at, *layout.kernel_shape) for at in rows.at] == rows.sizes.tolist()
+
+
 @given(
     kinds=st.lists(st.sampled_from(list(VALUE_TYPES)), max_size=18),
     count=st.integers(0, 5),
@@ -61,7 +75,7 @@ def test_a_row_says_its_own_size(kinds: list[pa.DataType], data: st.DataObject) 
     layout = RowLayout(schema_of(kinds), 2)
     rows = Encoded(layout, table_of(data, kinds, 3), 3)
     for at, size in zip(rows.at, rows.sizes, strict=True):
-        assert row_bytes(at, layout.fixed_bytes, layout.last_end_at, layout.end_bytes) == size >= 1
+        assert row_bytes(at, *layout.kernel_shape) == size >= 1
 
 
 @given(kinds=st.lists(st.sampled_from(list(VALUE_TYPES)), min_size=2, max_size=10), data=st.data())
@@ -132,14 +146,13 @@ def test_a_layout_without_columns_has_rows_of_one_byte() -> None:
     "kind", [pa.list_(pa.int32()), pa.struct([("a", pa.int8())]), pa.map_(pa.string(), pa.int8())], ids=str
 )
 def test_nested_types_hint_at_json(kind: pa.DataType) -> None:
-    layout = RowLayout(pa.schema([("tags", kind)]), 2)
     with pytest.raises(SchemaError, match="'tags'") as caught:
-        _ = layout.fixed_bytes
+        value_width_bytes(kind, "tags")
     assert "to_json('tags')" in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", [pa.uint16(), pa.float16(), pa.timestamp("ns"), pa.duration("s")], ids=str)
 def test_other_types_hint_at_a_cast(kind: pa.DataType) -> None:
     with pytest.raises(SchemaError, match="cannot hold") as caught:
-        _ = RowLayout(pa.schema([("odd", kind)]), 2).fixed_bytes
+        value_width_bytes(kind, "odd")
     assert "cast it" in str(caught.value)

@@ -72,10 +72,10 @@ class Plan:
         row to come within 1 % of the best hit ratio at Zipf 1.0 (20 rows: within 3 %).
     """
 
-    rounds: int = 3
+    rounds: int = 4
     settle_batches: int = 4
     lead_in_batches: int = 2
-    measured_batches: int = 8
+    measured_batches: int = 4
     warm_up_per_cached_row: int = 60
     warm_up_rows_min: int = 20_000_000
 
@@ -94,7 +94,7 @@ class Plan:
 
 PLAN = Plan()
 # A batch of Spark's takes many seconds here.
-PLAN_LARGE = Plan(settle_batches=1, lead_in_batches=1, measured_batches=3)
+PLAN_LARGE = Plan(rounds=3, settle_batches=1, lead_in_batches=1, measured_batches=3)
 
 
 def run(
@@ -275,6 +275,7 @@ class _TableBench:
             "memory_bytes": self.memory_bytes,
             **{f"{name}_rows_s": round(batch_rows / seconds) for name, seconds in batch_s.items()},
             "ratio": round(batch_s["spark"] / batch_s["ours"], 2),
+            "ratio_by_round": self._ratio_by_round(),
             **{f"{name}_batch_s": seconds for name, seconds in batch_s.items()},
             "hit_ratio": sum(m.hits for m in metrics) / rows_in,
             "optimal_hit_ratio": optimal_hit_ratio(self.zipf, measured_sets, self.cached_rows),
@@ -287,6 +288,15 @@ class _TableBench:
             "prepare_s": round(self.prepare_s, 1),
             **{f"{side.name}_batches_s": side.batch_s for side in self.sides},
         }
+
+    def _ratio_by_round(self) -> list[float]:
+        """How far the ratio strays while the machine does other things: each round on its own."""
+        size = self.plan.measured_batches
+        ours, sparks = (
+            [statistics.median(side.batch_s[at : at + size]) for at in range(0, len(side.batch_s), size)]
+            for side in self.sides[:2]
+        )
+        return [round(s / o, 2) for s, o in zip(sparks, ours, strict=True)]
 
     def _turn(self, side: _Side, file_sets: list[FileSet], *, skip: int) -> None:
         # Where table and store do not fit the page cache together, each side would otherwise pay for

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,7 @@ def recent_metrics(query: StreamingQuery) -> list[BatchMetrics]:
 
 
 def _batch(progress: Any, name: str, row: Any) -> BatchMetrics:
-    tasks = [JoinMetrics.from_bytes(bytes(counters)) for counters in row["tasks"]]
+    tasks = [JoinMetrics.from_bytes(_unpacked(counters)) for counters in row["tasks"]]
     batch = BatchMetrics(
         batch_id=int(progress["batchId"]),
         join=name,
@@ -46,3 +47,8 @@ def _batch(progress: Any, name: str, row: Any) -> BatchMetrics:
     for task in tasks:
         batch.add(task)
     return batch
+
+
+def _unpacked(counters: Any) -> bytes:
+    """Progress reports travel as JSON, where binary values are base64 text; a listener gets them as bytes."""
+    return base64.b64decode(counters) if isinstance(counters, str) else bytes(counters)

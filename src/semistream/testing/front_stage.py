@@ -1,0 +1,150 @@
+"""What every front stage promises: a complete answer or a miss, whatever happened before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semistream.core.contracts import JOIN_KINDS, MISS, NULL_KEY, Answers, ChunkLimit, FrontStage, JoinKind
+from semistream.core.rows import RowLayout
+from semistream.front_stage.density import SIZE_MIN_BYTES, DensityFrontStage
+from semistream.front_stage.none import NoFrontStage
+from semistream.front_stage.region import Region
+from semistream.testing.discovery import implementations, make
+from semistream.testing.fakes import Row, RowsInMemory, encode_keys, waiting_for
+
+
+def _density(layout: RowLayout, fixed: bool) -> DensityFrontStage:
+    # The smallest region there may be, so that some dozen keys fill it.
+    region = Region.private(SIZE_MIN_BYTES)
+    return DensityFrontStage(region, layout=layout, fixed=fixed, identity="contract", row_bytes=200.0)
+
+
+MAKERS: Mapping[type, Callable[..., Any]] = {
+    NoFrontStage: lambda layout, fixed: NoFrontStage(layout),
+    DensityFrontStage: _density,
+}
+
+SCHEMAS = {
+    "number and text": pa.schema([("n", pa.int64()), ("text", pa.string())]),
+    "number": pa.schema([("n", pa.int32())]),
+    "nothing": pa.schema([]),
+}
+KEYS = 200
+LIMITS = [ChunkLimit(bytes=size, pair_bytes=16) for size in (1, 100, 1 << 20)]
+
+
+def rows_of_key(key: int, schema: pa.Schema) -> list[Row]:
+    """0 to 3 rows, some of them wide; every fifth key is absent."""
+    count = 0 if key % 5 == 0 else 1 + key % 3
+    full = [(10 * key + i, None if key % 11 == 1 else "x" * (key * 37 % 300)) for i in range(count)]
+    return [row[: len(schema)] for row in full]
+
+
+_steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("drain"), st.integers(0, KEYS - 1), st.integers(1, KEYS), st.integers(1, 20)),
+        st.tuples(st.just("probe"), st.integers(0, KEYS - 1), st.integers(0, KEYS), st.just(0)),
+        st.tuples(st.just("adapt"), st.just(0), st.just(0), st.just(0)),
+    ),
+    max_size=25,
+)
+
+
+@pytest.mark.parametrize("implementation", implementations(FrontStage, "semistream.front_stage"))
+class FrontStageContract:
+    """Subclass it in a test module to run it."""
+
+    def test_can_be_made(self, implementation: type) -> None:
+        layout = RowLayout(SCHEMAS["number"], 2)
+        stage = make(MAKERS, implementation, layout=layout, fixed=True)
+        assert stage.layout is layout
+        stage.check_invariants()
+
+    @pytest.mark.parametrize("fixed", [True, False])
+    def test_knows_nothing_at_first(self, implementation: type, fixed: bool) -> None:
+        stage = make(MAKERS, implementation, layout=RowLayout(SCHEMAS["number"], 2), fixed=fixed)
+        answers = stage.probe(encode_keys([1, None, 2, None], fixed=fixed))
+        assert answers.entries.tolist() == [MISS, NULL_KEY, MISS, NULL_KEY]
+        assert (answers.present, answers.absent, answers.nulls, answers.misses) == (0, 0, 2, 2)
+
+    def test_an_empty_batch_is_answered(self, implementation: type) -> None:
+        stage = make(MAKERS, implementation, layout=RowLayout(SCHEMAS["number"], 2), fixed=True)
+        answers = stage.probe(encode_keys([], fixed=True))
+        assert answers.misses == 0
+        assert list(stage.pairs(answers, JOIN_KINDS["left"], LIMITS[-1])) == []
+
+    @pytest.mark.parametrize("fixed", [True, False])
+    @pytest.mark.parametrize("columns", SCHEMAS)
+    @given(steps=_steps, window_rows=st.sampled_from([1, 2, 7, 10_000]))
+    def test_an_answer_is_complete_or_a_miss(
+        self,
+        implementation: type,
+        columns: str,
+        fixed: bool,
+        steps: list[tuple[str, int, int, int]],
+        window_rows: int,
+    ) -> None:
+        schema = SCHEMAS[columns]
+        table = {key: rows_of_key(key, schema) for key in range(KEYS)}
+        master = RowsInMemory(schema, table)
+        stage = make(MAKERS, implementation, layout=RowLayout(schema, 2), fixed=fixed)
+        for verb, first, count, sightings in steps:
+            numbers = [(first + i) % KEYS for i in range(min(count, KEYS))]
+            if verb == "adapt":
+                stage.adapt()
+            elif verb == "probe":
+                self._check(stage, [*numbers, None, *numbers[:3]], table, fixed)
+            else:
+                unknown = self._check(stage, numbers, table, fixed)
+                # Only misses wait: admitting what is there already is not asked of a front stage.
+                waiting, ordered = waiting_for(dict.fromkeys(unknown, sightings), fixed=fixed)
+                for matches in master.matches(ordered, window_rows) if ordered else []:
+                    stage.admit(waiting, matches, master)
+                stage.adapt()
+            stage.check_invariants()
+        self._check(stage, [None, *range(KEYS)], table, fixed)
+
+    def _check(
+        self, stage: Any, numbers: Sequence[int | None], table: Mapping[int, list[Row]], fixed: bool
+    ) -> list[int]:
+        """Probes, compares every answer with the table, and returns the keys that missed."""
+        answers = stage.probe(encode_keys(numbers, fixed=fixed))
+        known = [entry not in (MISS, NULL_KEY) for entry in answers.entries.tolist()]
+        rows = [[] if number is None else table[number] for number in numbers]
+        assert (answers.entries == NULL_KEY).tolist() == [number is None for number in numbers]
+        assert answers.present == sum(known and bool(r) for known, r in zip(known, rows, strict=True))
+        assert answers.absent == sum(known and not r for known, r in zip(known, rows, strict=True))
+        assert answers.nulls == numbers.count(None)
+        answered = [i for i, is_known in enumerate(known) if is_known or numbers[i] is None]
+        for kind in JOIN_KINDS.values():
+            expected = [pair for i in answered for pair in _pairs_of(kind, i, rows[i])]
+            for limit in LIMITS:
+                assert _all_pairs(stage, answers, kind, limit) == expected
+        return [n for n, is_known in zip(numbers, known, strict=True) if n is not None and not is_known]
+
+
+def _pairs_of(kind: JoinKind, index: int, rows: list[Row]) -> list[tuple[int, Row | None]]:
+    if rows and kind.every_match:
+        return [(index, row) for row in rows]
+    alone = kind.once if rows else kind.absent
+    return [(index, None)] if alone else []
+
+
+def _all_pairs(stage: Any, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> list[tuple[int, Row | None]]:
+    found: list[tuple[int, Row | None]] = []
+    for pairs in stage.pairs(answers, kind, limit):
+        assert 1 <= pairs.stream_index.size <= limit.pairs
+        columns = [column.to_pylist() for column in stage.layout.decode(pairs.row_at)]
+        rows = list(zip(*columns, strict=True)) if columns else [()] * pairs.row_at.size
+        alone = (pairs.row_at == 0).tolist()
+        found += [
+            (index, None if without else row)
+            for index, row, without in zip(pairs.stream_index.tolist(), rows, alone, strict=True)
+        ]
+    return found

@@ -1,0 +1,225 @@
+"""The whole core join against a plain oracle: any types, sizes and budgets, the same bag of rows."""
+
+from __future__ import annotations
+
+import tempfile
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from semistream.access_path.planned import ReadCosts
+from semistream.core.contracts import JOIN_KINDS
+from semistream.errors import BudgetError
+from semistream.front_stage.region import Region
+from semistream.joins import (
+    minimum_bytes,
+    minimum_task_bytes,
+    resolve_shape,
+    shards_of_task,
+    start_join,
+)
+from semistream.master_table.builder import build_store
+from semistream.master_table.page_store import MasterTable
+from tests.oracle import bag, joined, rows_of
+from tests.stores import lookup
+from tests.strategies import JoinCase, join_cases
+
+COSTS = {
+    "lookups": ReadCosts(page_seconds=0.0, byte_seconds=1.0),
+    "scans": ReadCosts(page_seconds=1.0, byte_seconds=0.0),
+}
+
+
+def built(case: JoinCase, directory: str) -> MasterTable:
+    return build_store(
+        case.master, Path(directory) / "s", key=case.key, shards=case.shards, page_size=case.page_bytes
+    )
+
+
+def expected_of(case: JoinCase, how: str) -> Any:
+    return joined(case.stream, case.master, stream_key=case.key, master_key=case.key, how=how)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(
+    case=join_cases(),
+    how=st.sampled_from(sorted(JOIN_KINDS)),
+    batch_rows=st.sampled_from([1, 3, 64, 1 << 20]),
+    more_memory=st.sampled_from([0, 1, 100_000, 10 << 20]),
+    costs=st.sampled_from(["lookups", "scans", None]),
+    cached=st.booleans(),
+)
+def test_the_join_equals_the_oracle(
+    case: JoinCase, how: str, batch_rows: int, more_memory: int, costs: str | None, cached: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        table = built(case, directory)
+        assert table.rows == sum(None not in key for key in rows_of(case.master.select(case.key)))
+        region: dict[str, Any] = {} if cached else {"region_source": lambda _: None}
+        found, metrics = lookup(
+            table,
+            case.stream,
+            how=how,
+            memory_bytes=minimum_task_bytes(table, list(range(table.shards))) + more_memory,
+            batch_rows=batch_rows,
+            costs=COSTS[costs] if costs else None,
+            **region,
+        )
+        assert found == expected_of(case, how)
+        assert metrics.rows_in == case.stream.num_rows
+        assert metrics.rows_out == sum(found.values())
+        assert (metrics.rows_waiting, metrics.rows_shed) == (0, 0)
+        assert 0 < metrics.budget_peak_bytes <= metrics.budget_bytes
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(case=join_cases(rows_max=120), tasks=st.sampled_from([1, 2, 3, 5]))
+def test_tasks_together_are_the_whole_join(case: JoinCase, tasks: int) -> None:
+    """Every task gets the rows of its shards, as the Spark runtime sends them."""
+    with tempfile.TemporaryDirectory() as directory:
+        table = built(case, directory)
+        tasks = min(tasks, table.shards)
+        memory = minimum_bytes(table, tasks) // tasks
+        shape = resolve_shape(case.stream.schema, table, on=case.key, how="left", columns=None, suffix=None)
+        keys = [case.stream.column(name).combine_chunks() for name in case.key]
+        shard = table.key_encoder.shards(keys, table.shards)
+        found: list[pa.RecordBatch] = []
+        for task in range(tasks):
+            mine = case.stream.take(pa.array(np.flatnonzero(shard % tasks == task)))
+            shards = shards_of_task(task, tasks, table.shards)
+            with start_join(table, shape, memory_bytes=memory, shards=shards) as join:
+                for batch in mine.to_batches():
+                    found += join.push(batch)
+                found += join.flush()
+                join.finish()
+        assert bag(found) == expected_of(case, "left")
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(case=join_cases(), below=st.sampled_from([0.5, 0.9]))
+def test_below_the_minimum_is_refused_and_the_minimum_works(case: JoinCase, below: float) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        table = built(case, directory)
+        least = minimum_task_bytes(table, list(range(table.shards)))
+        lookup(table, case.stream, memory_bytes=least)
+        with pytest.raises(BudgetError, match="minimum") as caught:
+            lookup(table, case.stream, memory_bytes=int(least * below))
+        assert f"{least:,}" in str(caught.value)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(case=join_cases(), data=st.data())
+def test_projection_and_renaming(case: JoinCase, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        table = built(case, directory)
+        chosen = data.draw(st.permutations(table.value_schema.names))[:2]
+        renamed = {f"s_{name}": name for name in case.key}
+        stream = case.stream.rename_columns([f"s_{n}" if n in case.key else n for n in case.stream.column_names])
+        shape = resolve_shape(stream.schema, table, on=renamed, how="left", columns=chosen, suffix=None)
+        assert shape.output_schema.names == [*stream.column_names, *chosen]
+        memory = minimum_task_bytes(table, list(range(table.shards)))
+        with start_join(table, shape, memory_bytes=memory) as join:
+            found = [out for batch in stream.to_batches() for out in join.push(batch)]
+            found += join.flush()
+            join.finish()
+        master = case.master.select([*case.key, *chosen])
+        assert bag(found) == joined(
+            stream, master, stream_key=list(renamed), master_key=list(case.key), how="left"
+        )
+
+
+@pytest.mark.parametrize("kind", ["int64", "string"])
+@pytest.mark.parametrize("how", sorted(JOIN_KINDS))
+def test_more_rows_than_the_waiting_room_holds(tmp_path: Path, kind: str, how: str) -> None:
+    """A full waiting room is drained and the batch goes on, whatever little is left of it."""
+    count = 60_000
+    numbers = np.random.default_rng(2).integers(0, 30_000, count)
+    keys = pa.array(numbers) if kind == "int64" else pa.array([f"customer {n:09d}" for n in numbers])
+    master = pa.table({"k": keys.unique().slice(0, 15_000), "v": pa.array(range(15_000))})
+    stream = pa.table({"k": keys, "id": pa.array(range(count))})
+    table = build_store(master, tmp_path / "s", key="k", shards=2)
+    found, metrics = lookup(table, stream, how=how)
+    assert metrics.drains > 5
+    assert found == joined(stream, master, stream_key=["k"], master_key=["k"], how=how)
+
+
+def test_one_wide_stream_row_does_not_stop_the_others(tmp_path: Path) -> None:
+    """A row of half the waiting room waits alone if need be; those beside it are narrow."""
+    master = pa.table({"k": pa.array(range(100)), "v": pa.array(range(100))})
+    notes = ["x" * 20_000 if i == 1000 else "n" for i in range(3000)]
+    stream = pa.table({"k": pa.array([i % 150 for i in range(3000)]), "note": pa.array(notes)})
+    table = build_store(master, tmp_path / "s", key="k")
+    found, _ = lookup(table, stream, how="left")
+    assert found == joined(stream, master, stream_key=["k"], master_key=["k"], how="left")
+
+
+def test_a_stream_row_that_can_never_wait_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    table = build_store(pa.table({"k": pa.array([1]), "v": pa.array([1])}), tmp_path / "s", key="k")
+    stream = pa.table({"k": pa.array([1]), "note": pa.array(["x" * (1 << 20)])})
+    with pytest.raises(BudgetError, match="while it waits") as caught:
+        lookup(table, stream)
+    assert "Hint:" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["int64", "string"])
+@pytest.mark.parametrize("memory_bytes", [0, 4 << 20])
+def test_what_is_allocated_fits_the_budget(tmp_path: Path, kind: str, memory_bytes: int) -> None:
+    """NumPy and Arrow together, beside the batch that is pushed and the output being handed out."""
+    count = 100_000
+    numbers = np.random.default_rng(3).integers(0, 60_000, count)
+    keys = pa.array(numbers) if kind == "int64" else pa.array([f"customer {n:09d}" for n in numbers])
+    distinct = keys.unique()
+    master = pa.table({"k": distinct, "v": pa.array(["value " * 10] * len(distinct))})
+    table = build_store(master, tmp_path / "s", key="k")
+    memory = memory_bytes or minimum_task_bytes(table, [0])
+    shape = resolve_shape(pa.schema([("k", keys.type)]), table, on="k", how="inner", columns=None, suffix=None)
+    batches = pa.table({"k": keys}).to_batches(max_chunksize=4000)
+    # Beside the budget: the batch that is pushed, its misses, and what is derived from its keys.
+    batch_bytes = max(3 * batch.nbytes + 80 * batch.num_rows for batch in batches)
+    region_bytes: list[int] = []
+
+    def source(size_bytes: int) -> Region:
+        region_bytes.append(size_bytes)
+        return Region.private(size_bytes)
+
+    def run(*, measured: bool) -> int:
+        peak = 0
+        if measured:
+            tracemalloc.start()
+        arrow_before = pa.total_allocated_bytes()
+        with start_join(table, shape, memory_bytes=memory, region_source=source) as join:
+            for batch in batches:
+                for _ in join.push(batch):
+                    peak = max(peak, pa.total_allocated_bytes() - arrow_before)
+            for _ in join.flush():
+                peak = max(peak, pa.total_allocated_bytes() - arrow_before)
+            join.finish()
+        if measured:
+            peak += tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        return peak
+
+    run(measured=False)  # compiles the kernels
+    # The front stage is mapped memory, which neither of the two sees.
+    assert run(measured=True) + region_bytes[0] <= memory + batch_bytes
+
+
+def test_the_front_stage_is_no_larger_than_it_was_told(tmp_path: Path) -> None:
+    table = build_store(pa.table({"k": pa.array(range(1000)), "v": pa.array(range(1000))}), tmp_path / "s", key="k")
+    given_bytes: list[int] = []
+
+    def source(size_bytes: int) -> Region:
+        given_bytes.append(size_bytes)
+        return Region.private(size_bytes)
+
+    stream = pa.table({"k": pa.array(range(2000))})
+    _, metrics = lookup(table, stream, memory_bytes=2 << 20, region_source=source)
+    assert len(given_bytes) == 1
+    assert metrics.front_stage_bytes <= given_bytes[0] < 2 << 20
+    assert metrics.budget_peak_bytes <= 2 << 20

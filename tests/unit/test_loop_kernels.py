@@ -1,0 +1,165 @@
+"""Each kernel of the loop, the access path and the sketch against a slow, obvious twin."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semistream.access_path import _kernels as path_kernels
+from semistream.core import _loop_kernels as loop_kernels
+from semistream.core.arrow import address_of
+from semistream.core.contracts import JOIN_KINDS
+from semistream.front_stage import _kernels as front_kernels
+
+
+ROW_SHAPE = (8, 0, 2)  # rows of 8 bytes without variable values: their addresses are never followed
+
+
+@given(
+    waiting=st.lists(st.integers(1, 4), min_size=1, max_size=6),
+    data=st.data(),
+    kind=st.sampled_from(sorted(JOIN_KINDS)),
+    chunk=st.sampled_from([1, 2, 3, 100]),
+    limit_bytes=st.sampled_from([0, 25, 1 << 30]),
+)
+def test_pairs_and_counts_of_windowed_matches(
+    waiting: list[int], data: st.DataObject, kind: str, chunk: int, limit_bytes: int
+) -> None:
+    """Whatever windows the rows come in, and whatever chunks the pairs leave in, every pair comes once."""
+    rows = [data.draw(st.integers(0, 5)) for _ in waiting]
+    starts = np.concatenate([[0], np.cumsum(waiting)]).astype(np.int64)
+    order = np.array(data.draw(st.permutations(range(int(starts[-1])))), np.int64)
+    shape = JOIN_KINDS[kind]
+    flat = [(key, 100 * key + i + 1) for key, count in enumerate(rows) for i in range(count)]
+    window = data.draw(st.sampled_from([1, 2, 100]))
+    found: Counter[tuple[int, int]] = Counter()
+    matched = unmatched = before = first = 0
+    for start in range(0, max(1, len(flat)), window):
+        part, rest = flat[start : start + window], flat[start + window :]
+        stop = part[-1][0] + 1 if rest else len(rows)
+        unfinished = bool(rest) and rest[0][0] == stop - 1
+        counts = np.bincount([key - first for key, _ in part], minlength=stop - first).astype(np.int64)
+        row_at = np.array([at for _, at in part], np.int64)
+        state = np.zeros(4, np.int64)
+        while state[0] < counts.size:
+            index, out = np.zeros(chunk, np.int64), np.zeros(chunk, np.int64)
+            filled = loop_kernels.pairs_of_matches(
+                order, starts, first, counts, row_at, before, unfinished,
+                *ROW_SHAPE, shape.every_match, shape.once, shape.absent, 4, limit_bytes, state, index, out,
+            )  # fmt: skip
+            assert 0 <= filled <= chunk
+            assert filled <= 1 or 12 * int((out[:filled] > 0).sum()) + 4 * int((out[:filled] == 0).sum()) <= limit_bytes
+            found.update(zip(index[:filled].tolist(), out[:filled].tolist(), strict=True))
+        served = loop_kernels.count_served(starts, first, counts, before, unfinished)
+        matched, unmatched = matched + served[0], unmatched + served[1]
+        only_key = counts.size == 1
+        before = (int(counts[-1]) + (before if only_key else 0)) if unfinished else 0
+        first = stop - unfinished
+    expected: Counter[tuple[int, int]] = Counter()
+    for key, count in enumerate(rows):
+        for row in order[starts[key] : starts[key + 1]].tolist():
+            if count and shape.every_match:
+                expected.update((row, 100 * key + i + 1) for i in range(count))
+            elif (count and shape.once) or (not count and shape.absent):
+                expected[row, 0] += 1
+    assert found == expected
+    assert matched == sum(w for w, count in zip(waiting, rows, strict=True) if count)
+    assert unmatched == sum(w for w, count in zip(waiting, rows, strict=True) if not count)
+
+
+@given(answers=st.lists(st.sampled_from([-1, 0, 5]), max_size=30))
+def test_misses_are_selected_in_order(answers: list[int]) -> None:
+    out = np.full(len(answers), -9, np.int64)
+    count = loop_kernels.select_misses(np.array(answers, np.int64), out)
+    assert out[:count].tolist() == [i for i, answer in enumerate(answers) if answer == 0]
+
+
+# Ranges of sorted keys: both ends never fall; an absent key has an empty range (first, first - 1).
+_ranges = st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 3)), max_size=15)
+
+
+@given(steps=_ranges)
+def test_distinct_pages_is_the_union_of_the_ranges(steps: list[tuple[int, int]]) -> None:
+    first_page, last_page = [], []
+    reached = 0  # the page of the key before: the next key starts there or later
+    for gap, length in steps:
+        low = reached + gap
+        first_page.append(low)
+        last_page.append(low + length)
+        reached = max(low + length, low)
+    union = sorted({p for a, b in zip(first_page, last_page, strict=True) for p in range(a, b + 1)})
+    first, last = np.array(first_page, np.int64), np.array(last_page, np.int64)
+    bound = path_kernels.range_total(first, last)
+    assert bound >= len(union)
+    pages = np.zeros(max(bound, 1), np.int64)
+    first_slot, last_slot = np.zeros(first.size, np.int64), np.zeros(first.size, np.int64)
+    count = path_kernels.distinct_pages(first, last, pages, first_slot, last_slot)
+    assert pages[:count].tolist() == union
+    for k in range(first.size):
+        slots = pages[first_slot[k] : last_slot[k] + 1].tolist() if last_slot[k] >= first_slot[k] else []
+        assert slots == list(range(first_page[k], last_page[k] + 1))
+
+
+_sightings = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20)), max_size=60)
+
+
+@given(sightings=_sightings, halve_after=st.integers(0, 60), lines=st.sampled_from([1, 2, 64]))
+def test_the_sketch_never_underestimates_below_saturation(
+    sightings: list[tuple[int, int]], halve_after: int, lines: int
+) -> None:
+    memory = np.zeros(64 * lines, np.uint8)
+    at = address_of(memory)
+    exact: Counter[int] = Counter()
+    hashes = np.random.default_rng(3).integers(0, 2**64, 31, np.uint64)
+    for step, (key, count) in enumerate(sightings):
+        if step == halve_after:
+            front_kernels.halve_sketch(at, lines)
+            exact = Counter({k: v // 2 for k, v in exact.items()})
+        estimate = front_kernels.sketch_raise(at, lines, hashes[key], count, 0)
+        exact[key] = min(exact[key] + count, 15)
+        assert exact[key] <= estimate <= 15
+    for key, count in exact.items():
+        assert front_kernels.sketch_raise(at, lines, hashes[key], 0, 0) >= count
+
+
+def test_the_sketch_is_exact_while_it_is_nearly_empty() -> None:
+    memory = np.zeros(64 * 1024, np.uint8)
+    hashes = np.random.default_rng(5).integers(0, 2**64, 200, np.uint64)
+    for round_ in range(1, 4):
+        found = [front_kernels.sketch_raise(address_of(memory), 1024, h, 1, 0) for h in hashes]
+        assert found == [round_] * 200
+    assert front_kernels.sketch_raise(address_of(memory), 1024, hashes[0], 0, 9) == 9  # a floor is a floor
+
+
+@given(a=st.floats(0, 1), b=st.floats(0, 1))
+def test_bins_rise_with_the_density(a: float, b: float) -> None:
+    low, high = sorted((a, b))
+    bins = front_kernels.bin_of(low), front_kernels.bin_of(high)
+    assert 0 <= bins[0] <= bins[1] < front_kernels.BINS
+    if low > 2.0**-190 and high > 1.1 * low:
+        assert bins[0] < bins[1]
+
+
+@given(
+    frequency=st.integers(1, 4000),
+    size=st.integers(1, 10**6),
+    rows=st.integers(1, 10**7),
+    window=st.integers(1, 10**9),
+)
+def test_density_rises_with_frequency_and_falls_with_size(
+    frequency: int, size: int, rows: int, window: int
+) -> None:
+    def density(f: float, s: int) -> float:
+        return float(front_kernels.density(f, s, float(rows), float(window)))
+
+    assert 0 < density(frequency, size) <= 1
+    assert density(frequency + 1, size) >= density(frequency, size)
+    assert density(frequency, size + 1) <= density(frequency, size)
+    # The formula as it stands in the design: 1 - (1 - p)^B, per byte.
+    p = frequency / window
+    if p < 1e-3:
+        exact = (1 - (1 - p) ** rows) / size
+        assert abs(density(frequency, size) - exact) <= 0.02 * max(exact, 1e-12)
