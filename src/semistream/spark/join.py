@@ -108,7 +108,7 @@ def join_stream(
     if not shape.kind.absent:
         for name in keys:
             rows = rows.where(F.col(quoted(name)).isNotNull())
-    placed = rows.repartitionById(count, shard_column(rows, keys, table.shards))
+    placed = rows.repartitionById(count, shard_column(rows, keys, table.shards, with_nulls=shape.kind.absent))
     values = spark_fields(list(shape.output_schema)[len(names) :])
     fields = [*(T.StructField(f.name, f.dataType, True) for f in stream.schema.fields), *values]
     carried = T.StructField(METRICS_COLUMN, T.BinaryType(), True)

@@ -47,7 +47,7 @@ def prepare_table(
         rows = df.select(*(F.col(quoted(column.name)) for column in draft.spec.columns))
         for name in keys:
             rows = rows.where(F.col(quoted(name)).isNotNull())
-        placed = rows.repartitionById(count, shard_column(rows, keys, count))
+        placed = rows.repartitionById(count, shard_column(rows, keys, count, with_nulls=False))
         ordered = placed.sortWithinPartitions(*(canonical(rows, name) for name in keys))
         reports = ordered.mapInArrow(_shard_writer(draft.spec), _REPORT_SCHEMA).collect()
         infos = {}

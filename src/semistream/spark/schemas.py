@@ -59,15 +59,15 @@ def spark_fields(fields: list[pa.Field]) -> list[T.StructField]:
     return [T.StructField(field.name, from_arrow_type(field.type), True) for field in fields]
 
 
-def shard_column(df: DataFrame, key: list[str], shards: int) -> Column:
+def shard_column(df: DataFrame, key: list[str], shards: int, *, with_nulls: bool) -> Column:
     """The shard of each row as Spark computes it; `KeyEncoder.shards` computes the same in the core.
 
-    A row with a null key matches nothing, so it may go anywhere: by its other columns, lest all of them
-    meet in one task.
+    With `with_nulls`, keys may be null. Such a row matches nothing, so it may go anywhere: by its other
+    columns, lest all of them meet in one task.
     """
     columns = [canonical(df, name) for name in key]
     by_key = F.pmod(F.xxhash64(*columns), F.lit(shards))
-    if not any(df.schema[name].nullable for name in key):
+    if not with_nulls:
         return by_key.cast("int")
     others = [
         F.col(quoted(f.name)) for f in df.schema.fields if f.name not in key and _is_hashable(f.dataType)

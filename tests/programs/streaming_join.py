@@ -1,0 +1,115 @@
+"""A driver to be killed: joins a directory of Parquet files, one per micro-batch, into a file sink.
+
+    python streaming_join.py '{"input": ..., "store": ..., "out": ..., "checkpoint": ..., "marks": ..., ...}'
+
+Prints `batch N` when micro-batch N is committed, and `done` at the end. `fault` chooses what happens, once,
+in micro-batch `fault_batch`, while the join's output is being consumed:
+
+    "hang"          the task waits, and leaves the file `marks`/reached for whoever is to kill the driver
+    "kill workers"  every Python worker of this session is killed with SIGKILL
+    "slow"          the first attempt of one task is slow enough for Spark to start a second one
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def fault(settings: dict[str, Any]) -> Any:
+    """A function for mapInArrow that passes everything on, and strikes once."""
+    kind, fault_batch, marks = settings["fault"], settings.get("fault_batch"), settings["marks"]
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        import os
+        import signal
+        import time
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        batch_id = context.getLocalProperty("streaming.sql.batchId")
+        with open(os.path.join(marks, "attempts"), "a") as log:
+            log.write(f"{batch_id} {context.partitionId()} {context.attemptNumber()}\n")
+
+        def first_time() -> bool:
+            try:
+                os.close(os.open(os.path.join(marks, "reached"), os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return False
+            return True
+
+        def siblings() -> list[int]:
+            found = []
+            for name in os.listdir("/proc"):
+                try:
+                    with open(f"/proc/{name}/stat") as file:
+                        parent = int(file.read().rpartition(")")[2].split()[1])
+                except (OSError, IndexError):
+                    continue
+                if name.isdigit() and parent == os.getppid():
+                    found.append(int(name))
+            return found
+
+        strikes = kind is not None and int(batch_id) == fault_batch
+        for number, batch in enumerate(batches):
+            yield batch
+            if strikes and number == 0 and first_time():
+                if kind == "hang":
+                    time.sleep(120)
+                elif kind == "slow":
+                    time.sleep(12)
+                elif kind == "kill workers":
+                    # This process is a child of the daemon that forks the workers, and so are they.
+                    for pid in [*(pid for pid in siblings() if pid != os.getpid()), os.getpid()]:
+                        os.kill(pid, signal.SIGKILL)
+
+    return run
+
+
+def main(settings: dict[str, Any]) -> None:
+    from pyspark.sql import SparkSession
+
+    import semistream as ss
+    from semistream.spark.java import ensure_java
+    from semistream.spark.session import local_session
+
+    if "master" in settings:
+        ensure_java()
+        builder = SparkSession.builder.master(settings["master"]).config(map=settings["conf"])
+        spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("OFF")
+    else:
+        spark = local_session("streaming-join", driver_memory="1g", log_level="OFF")
+    schema = spark.read.parquet(settings["input"]).schema
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(settings["input"])
+    joined = ss.join(stream, settings["store"], on="k", how="left", memory="8 MiB", tasks=2)
+    watched = joined.mapInArrow(fault(settings), joined.schema)
+    query = (
+        watched.writeStream.format("parquet")
+        .option("checkpointLocation", settings["checkpoint"])
+        .trigger(availableNow=True)
+        .start(settings["out"])
+    )
+    told = -1
+    ended = threading.Event()
+    while not ended.is_set():
+        if query.awaitTermination(0.05):
+            ended.set()
+        commits = Path(settings["checkpoint"]) / "commits"
+        numbers = [int(file.name) for file in commits.glob("[0-9]*")] if commits.exists() else []
+        if numbers and max(numbers) > told:
+            told = max(numbers)
+            print(f"batch {told}", flush=True)
+    cold = [batch.front_stage_cold_starts for batch in ss.metrics(query)]
+    print("done " + json.dumps(cold), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
