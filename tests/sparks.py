@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
 from tests.oracle import bag
 
 if TYPE_CHECKING:

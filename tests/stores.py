@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from tests.oracle import bag
 
 from semistream.core.metrics import JoinMetrics
 from semistream.joins import minimum_task_bytes, resolve_shape, start_join
 from semistream.master_table.page_store import MasterTable
-from tests.oracle import bag
 
 
 def lookup(

@@ -12,7 +12,6 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
-
 from tests.oracle import EXACT, random_table
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1

@@ -63,7 +63,7 @@ def fault(settings: dict[str, Any]) -> Any:
                 if kind == "hang":
                     time.sleep(120)
                 elif kind == "slow":
-                    time.sleep(12)
+                    time.sleep(6)
                 elif kind == "kill workers":
                     # This process is a child of the daemon that forks the workers, and so are they.
                     for pid in [*(pid for pid in siblings() if pid != os.getpid()), os.getpid()]:

@@ -6,12 +6,16 @@ import tempfile
 import tracemalloc
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.oracle import bag, joined, rows_of
+from tests.stores import lookup
+from tests.strategies import JoinCase, join_cases
 
 from semistream.access_path.planned import ReadCosts
 from semistream.core.contracts import JOIN_KINDS
@@ -26,14 +30,16 @@ from semistream.joins import (
 )
 from semistream.master_table.builder import build_store
 from semistream.master_table.page_store import MasterTable
-from tests.oracle import bag, joined, rows_of
-from tests.stores import lookup
-from tests.strategies import JoinCase, join_cases
 
 COSTS = {
     "lookups": ReadCosts(page_seconds=0.0, byte_seconds=1.0),
     "scans": ReadCosts(page_seconds=1.0, byte_seconds=0.0),
 }
+
+
+def mapping(*, allowed: bool) -> Any:
+    """Files may not be mapped where the address space is limited: pages then come through a buffer."""
+    return patch("semistream.master_table.files.is_mapping_allowed", return_value=allowed)
 
 
 def built(case: JoinCase, directory: str) -> MasterTable:
@@ -54,11 +60,18 @@ def expected_of(case: JoinCase, how: str) -> Any:
     more_memory=st.sampled_from([0, 1, 100_000, 10 << 20]),
     costs=st.sampled_from(["lookups", "scans", None]),
     cached=st.booleans(),
+    mapped=st.booleans(),
 )
 def test_the_join_equals_the_oracle(
-    case: JoinCase, how: str, batch_rows: int, more_memory: int, costs: str | None, cached: bool
+    case: JoinCase,
+    how: str,
+    batch_rows: int,
+    more_memory: int,
+    costs: str | None,
+    cached: bool,
+    mapped: bool,
 ) -> None:
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, mapping(allowed=mapped):
         table = built(case, directory)
         assert table.rows == sum(None not in key for key in rows_of(case.master.select(case.key)))
         region: dict[str, Any] = {} if cached else {"region_source": lambda _: None}
@@ -120,7 +133,9 @@ def test_projection_and_renaming(case: JoinCase, data: st.DataObject) -> None:
         table = built(case, directory)
         chosen = data.draw(st.permutations(table.value_schema.names))[:2]
         renamed = {f"s_{name}": name for name in case.key}
-        stream = case.stream.rename_columns([f"s_{n}" if n in case.key else n for n in case.stream.column_names])
+        stream = case.stream.rename_columns(
+            [f"s_{n}" if n in case.key else n for n in case.stream.column_names]
+        )
         shape = resolve_shape(stream.schema, table, on=renamed, how="left", columns=chosen, suffix=None)
         assert shape.output_schema.names == [*stream.column_names, *chosen]
         memory = minimum_task_bytes(table, list(range(table.shards)))
@@ -178,7 +193,9 @@ def test_what_is_allocated_fits_the_budget(tmp_path: Path, kind: str, memory_byt
     master = pa.table({"k": distinct, "v": pa.array(["value " * 10] * len(distinct))})
     table = build_store(master, tmp_path / "s", key="k")
     memory = memory_bytes or minimum_task_bytes(table, [0])
-    shape = resolve_shape(pa.schema([("k", keys.type)]), table, on="k", how="inner", columns=None, suffix=None)
+    shape = resolve_shape(
+        pa.schema([("k", keys.type)]), table, on="k", how="inner", columns=None, suffix=None
+    )
     batches = pa.table({"k": keys}).to_batches(max_chunksize=4000)
     # Beside the budget: the batch that is pushed, its misses, and what is derived from its keys.
     batch_bytes = max(3 * batch.nbytes + 80 * batch.num_rows for batch in batches)
@@ -211,7 +228,9 @@ def test_what_is_allocated_fits_the_budget(tmp_path: Path, kind: str, memory_byt
 
 
 def test_the_front_stage_is_no_larger_than_it_was_told(tmp_path: Path) -> None:
-    table = build_store(pa.table({"k": pa.array(range(1000)), "v": pa.array(range(1000))}), tmp_path / "s", key="k")
+    table = build_store(
+        pa.table({"k": pa.array(range(1000)), "v": pa.array(range(1000))}), tmp_path / "s", key="k"
+    )
     given_bytes: list[int] = []
 
     def source(size_bytes: int) -> Region:

@@ -12,13 +12,13 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.oracle import bag, joined
 
 from semistream.core.contracts import JOIN_KINDS
 from semistream.front_stage.region import Region
 from semistream.joins import RunningJoin, minimum_task_bytes, resolve_shape, start_join
 from semistream.master_table.builder import build_store
 from semistream.master_table.page_store import MasterTable
-from tests.oracle import bag, joined
 
 KEYS = 400
 HEADER_WORDS = 11
@@ -69,7 +69,9 @@ class SoftState(RuleBasedStateMachine):
         keys = pa.concat_arrays([keys, nulls])
         ids = pa.array(range(self.ids, self.ids + len(keys)), pa.int64())
         self.ids += len(keys)
-        batch = pa.RecordBatch.from_arrays([keys, ids], schema=pa.schema([("k", keys.type), ("id", pa.int64())]))
+        batch = pa.RecordBatch.from_arrays(
+            [keys, ids], schema=pa.schema([("k", keys.type), ("id", pa.int64())])
+        )
         self.pushed.append(batch)
         self.out += self._opened().push(batch)
 

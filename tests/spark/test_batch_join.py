@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.sparks import Settings, spark_bag
 
 import semistream as ss
-from tests.sparks import Settings, spark_bag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,9 +71,13 @@ VALUES = {
 
 
 def with_values(spark: SparkSession, count: int) -> DataFrame:
-    columns = [f"if(n % {11 + i} = 0, null, {text}) as v_{name}" for i, (name, text) in enumerate(VALUES.items())]
-    return spark.range(0, count, 1, 3).withColumnRenamed("id", "n").selectExpr(
-        "n % 50 as a", "concat('key', n % 20) as b", *columns
+    columns = [
+        f"if(n % {11 + i} = 0, null, {text}) as v_{name}" for i, (name, text) in enumerate(VALUES.items())
+    ]
+    return (
+        spark.range(0, count, 1, 3)
+        .withColumnRenamed("id", "n")
+        .selectExpr("n % 50 as a", "concat('key', n % 20) as b", *columns)
     )
 
 
@@ -105,7 +109,11 @@ def test_every_value_type_and_every_kind_of_join(
     # Maps cannot be compared by Spark; as text they can.
     text = ["to_json(tags) as tags", "a", "id", "b", "to_json(nested) as nested"]
     values = [name for name in master.columns if name not in ("a", "b")] if how in ("inner", "left") else []
-    expected = stream.selectExpr(*text).join(master, ["a", "b"], how).select("tags", "a", "id", "b", "nested", *values)
+    expected = (
+        stream.selectExpr(*text)
+        .join(master, ["a", "b"], how)
+        .select("tags", "a", "id", "b", "nested", *values)
+    )
     assert joined.columns == [*stream.columns, *values]
     assert spark_bag(joined.selectExpr(*text, *values)) == spark_bag(expected)
     kinds = dict(master.dtypes)
@@ -152,7 +160,9 @@ def test_tasks_and_shards_are_independent(
 
 
 def test_forms_of_on_suffix_and_columns(spark: SparkSession, stores: dict[int, ss.MasterTable]) -> None:
-    stream = spark.range(5).selectExpr("cast(id as int) as customer", "'mine' as v", "id as `odd name, 'it is'`")
+    stream = spark.range(5).selectExpr(
+        "cast(id as int) as customer", "'mine' as v", "id as `odd name, 'it is'`"
+    )
     table = stores[2]
     joined = ss.join(stream, table, on={"customer": "k"}, suffix="_m", memory="4 MiB")
     assert joined.columns == ["customer", "v", "odd name, 'it is'", "v_m", "other"]
@@ -176,7 +186,9 @@ def test_column_names_that_need_quoting(spark: SparkSession, tmp_path: Path, nam
     assert spark_bag(joined) == {(n, n, n): 1 for n in range(5)}
 
 
-@pytest.mark.parametrize(("left", "right"), [("tinyint", "bigint"), ("bigint", "smallint"), ("int", "tinyint")])
+@pytest.mark.parametrize(
+    ("left", "right"), [("tinyint", "bigint"), ("bigint", "smallint"), ("int", "tinyint")]
+)
 def test_integers_of_any_width_meet(spark: SparkSession, tmp_path: Path, left: str, right: str) -> None:
     master = spark.range(-60, 60).selectExpr(f"cast(id as {right}) as k", "id as v")
     stream = spark.range(-100, 100).selectExpr(f"cast(id as {left}) as k")
@@ -188,7 +200,7 @@ def test_integers_of_any_width_meet(spark: SparkSession, tmp_path: Path, left: s
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kathmandu"])
 def test_moments_do_not_depend_on_the_sessions_zone(spark: SparkSession, tmp_path: Path, zone: str) -> None:
-    utc = datetime.timezone.utc
+    utc = datetime.UTC
     rows = [(datetime.datetime(2024, 3, 10, hour, 30, tzinfo=utc), hour) for hour in range(24)]
     with Settings(spark, spark__sql__session__timeZone=zone):
         master = spark.createDataFrame(rows, "k timestamp, v int").selectExpr("k", "k as at", "v")
@@ -225,7 +237,9 @@ def test_empty_sides(spark: SparkSession, tmp_path: Path) -> None:
     table = ss.prepare(nothing, tmp_path / "s", key="k", shards=2)
     assert table.rows == 0
     stream = spark.range(3).selectExpr("id as k")
-    assert spark_bag(ss.join(stream, table, on="k", how="left", memory="4 MiB")) == {(n, None): 1 for n in range(3)}
+    assert spark_bag(ss.join(stream, table, on="k", how="left", memory="4 MiB")) == {
+        (n, None): 1 for n in range(3)
+    }
     assert ss.join(stream, table, on="k", memory="4 MiB").count() == 0
     assert ss.join(stream.limit(0), table, on="k", how="anti", memory="4 MiB").count() == 0
 

@@ -64,7 +64,9 @@ def test_arguments_of_join(
     fails(error, *parts, call=lambda: ss.join(stream, table, **{"on": "k", **arguments}))
 
 
-def test_too_little_memory_names_the_minimum_which_then_works(stream: DataFrame, table: ss.MasterTable) -> None:
+def test_too_little_memory_names_the_minimum_which_then_works(
+    stream: DataFrame, table: ss.MasterTable
+) -> None:
     least = minimum_bytes(table, 2)
     fails(
         ss.BudgetError, f"{least:,} bytes",
@@ -97,21 +99,31 @@ def test_arguments_of_prepare(
 )
 def test_nested_columns_hint_at_json(spark: SparkSession, tmp_path: Path, expression: str) -> None:
     frame = spark.range(1).selectExpr("id as k", f"{expression} as tags")
-    fails(ss.SchemaError, "'tags'", "to_json('tags')", call=lambda: ss.prepare(frame, tmp_path / "s", key="k"))
+    fails(
+        ss.SchemaError, "'tags'", "to_json('tags')", call=lambda: ss.prepare(frame, tmp_path / "s", key="k")
+    )
 
 
 @pytest.mark.parametrize(
     ("expression", "part"),
-    [("interval '1' day", "interval"), ("double(1)", "cannot be joined on"), ("'a' collate UNICODE_CI", "UNICODE_CI")],
+    [
+        ("interval '1' day", "interval"),
+        ("double(1)", "cannot be joined on"),
+        ("'a' collate UNICODE_CI", "UNICODE_CI"),
+    ],
 )
-def test_other_columns_that_cannot_be_keys(spark: SparkSession, tmp_path: Path, expression: str, part: str) -> None:
+def test_other_columns_that_cannot_be_keys(
+    spark: SparkSession, tmp_path: Path, expression: str, part: str
+) -> None:
     frame = spark.range(1).selectExpr(f"{expression} as k")
     fails(ss.SchemaError, part, call=lambda: ss.prepare(frame, tmp_path / "s", key="k"))
 
 
 def test_a_stream_cannot_be_prepared(spark: SparkSession, tmp_path: Path) -> None:
     rates = spark.readStream.format("rate").load()
-    fails(ss.ConfigError, "streaming", "readStream", call=lambda: ss.prepare(rates, tmp_path / "s", key="value"))
+    fails(
+        ss.ConfigError, "streaming", "readStream", call=lambda: ss.prepare(rates, tmp_path / "s", key="value")
+    )
 
 
 def test_paths_that_are_in_the_way(spark: SparkSession, stream: DataFrame, tmp_path: Path) -> None:

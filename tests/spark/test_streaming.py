@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.oracle import joined, rows_of
+from tests.sparks import Settings, committed, file_stream, run_to_files, write_files
 
 import semistream as ss
 from semistream.front_stage.region import query_directory
 from semistream.master_table.builder import build_store
-from tests.oracle import joined, rows_of
-from tests.sparks import Settings, committed, file_stream, run_to_files, write_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,9 @@ ROWS = 3000
 
 
 def master_table() -> pa.Table:
-    return pa.table({"k": pa.array([n // 2 for n in range(4000)]), "v": pa.array([f"v{n}" for n in range(4000)])})
+    return pa.table(
+        {"k": pa.array([n // 2 for n in range(4000)]), "v": pa.array([f"v{n}" for n in range(4000)])}
+    )
 
 
 def stream_parts(seed: int = 1) -> list[pa.Table]:
@@ -48,7 +50,9 @@ def expected(parts: list[pa.Table], how: str) -> Counter[tuple[object, ...]]:
 
 @pytest.fixture(scope="module")
 def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ss.MasterTable:
-    return build_store(master_table(), tmp_path_factory.mktemp("table") / "s", key="k", shards=3, page_size=1024)
+    return build_store(
+        master_table(), tmp_path_factory.mktemp("table") / "s", key="k", shards=3, page_size=1024
+    )
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -11,12 +12,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.stores import lookup, shard_files
 
 from semistream.errors import StoreError
 from semistream.master_table import builder
+from semistream.master_table import files as files_module
 from semistream.master_table.builder import build_store
+from semistream.master_table.manifest import Manifest
 from semistream.master_table.page_store import MasterTable
-from tests.stores import lookup, shard_files
 
 SMALL = pa.table({"k": pa.array(range(100)), "v": pa.array(["old"] * 100)})
 
@@ -129,3 +132,36 @@ def test_a_first_build_that_fails_leaves_no_store(tmp_path: Path, monkeypatch: p
     with pytest.raises(StoreError, match="the disk is full"):
         build_store(SMALL, tmp_path / "s", key="k", shards=3)
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("moment", ["leftovers", "directory sync"])
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_what_fails_behind_the_commit_does_not_undo_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, error: type[BaseException]
+) -> None:
+    """Once the manifest names the new files they are the table, whoever stumbles afterwards."""
+    store = tmp_path / "s"
+    build_store(SMALL, store, key="k")
+    real_leftovers, real_sync = builder.remove_leftovers, files_module.sync_directory
+
+    def leftovers(where: Path, manifest: Manifest | None) -> None:
+        if manifest is not None and len(manifest.versions) == 2:
+            raise error("stumbled")
+        real_leftovers(where, manifest)
+
+    def sync(path: Path) -> None:
+        if path == store:
+            raise error("stumbled")
+        real_sync(path)
+
+    if moment == "leftovers":
+        monkeypatch.setattr(builder, "remove_leftovers", leftovers)
+    else:
+        monkeypatch.setattr(files_module, "sync_directory", sync)
+    with contextlib.suppress(OSError, StoreError, KeyboardInterrupt):
+        build_store(SMALL, store, key="k", shards=3, overwrite=True)
+    monkeypatch.undo()
+    table = MasterTable.open(store)
+    assert table.version == 2
+    assert sum(table.verify()) == table.pages
+    assert build_store(SMALL, store, key="k", overwrite=True).version == 3

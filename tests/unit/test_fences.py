@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.stores import shard_files
+from tests.strategies import column
 
 from semistream.core.keys import KeyEncoder
 from semistream.master_table.builder import build_store
 from semistream.master_table.fences import Fences
 from semistream.master_table.page_store import MasterTable
-from tests.stores import shard_files
-from tests.strategies import column
 
 
 def pages_of_rows(table: MasterTable) -> list[int]:

@@ -18,7 +18,9 @@ from semistream.testing.fakes import RowsInMemory, encode_keys, waiting_for
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
 
-def make(region: Region, *, identity: str = "one", fixed: bool = True, row_bytes: float = 120) -> DensityFrontStage:
+def make(
+    region: Region, *, identity: str = "one", fixed: bool = True, row_bytes: float = 120
+) -> DensityFrontStage:
     return DensityFrontStage(
         region, layout=RowLayout(SCHEMA, 2), fixed=fixed, identity=identity, row_bytes=row_bytes
     )
@@ -48,9 +50,7 @@ class Drainer:
         missed = [n for n, entry in zip(numbers, entries.tolist(), strict=True) if entry == MISS]
         if missed:
             sightings = {n: missed.count(n) for n in set(missed)} if len(missed) < 500 else _count(missed)
-            rows = {
-                n: [] if n in self.absent else [(n, "x" * self.width)] * self.rows for n in sightings
-            }
+            rows = {n: [] if n in self.absent else [(n, "x" * self.width)] * self.rows for n in sightings}
             master = RowsInMemory(SCHEMA, rows)
             waiting, ordered = waiting_for(sightings, fixed=fixed)
             for matches in master.matches(ordered, 10_000):
@@ -181,6 +181,9 @@ def test_a_region_left_in_the_middle_of_a_change_is_not_believed(
 ) -> None:
     stage = make(shared(tmp_path / "f"))
     Drainer().drain(stage, list(range(50)))
+    stage.close()
+    stage = make(shared(tmp_path / "f"))  # taken over once: from now on this process believes the file
+    assert report(stage).front_stage_cold_starts == 0
 
     def die(*_: object) -> None:
         raise MemoryError("killed")

@@ -14,7 +14,6 @@ from semistream.core.arrow import address_of
 from semistream.core.contracts import JOIN_KINDS
 from semistream.front_stage import _kernels as front_kernels
 
-
 ROW_SHAPE = (8, 0, 2)  # rows of 8 bytes without variable values: their addresses are never followed
 
 
@@ -51,7 +50,10 @@ def test_pairs_and_counts_of_windowed_matches(
                 *ROW_SHAPE, shape.every_match, shape.once, shape.absent, 4, limit_bytes, state, index, out,
             )  # fmt: skip
             assert 0 <= filled <= chunk
-            assert filled <= 1 or 12 * int((out[:filled] > 0).sum()) + 4 * int((out[:filled] == 0).sum()) <= limit_bytes
+            assert (
+                filled <= 1
+                or 12 * int((out[:filled] > 0).sum()) + 4 * int((out[:filled] == 0).sum()) <= limit_bytes
+            )
             found.update(zip(index[:filled].tolist(), out[:filled].tolist(), strict=True))
         served = loop_kernels.count_served(starts, first, counts, before, unfinished)
         matched, unmatched = matched + served[0], unmatched + served[1]

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.oracle import plain
+from tests.strategies import VALUE_TYPES, column
 
 from semistream.core._row_kernels import row_bytes
 from semistream.core.arrow import address_of
 from semistream.core.rows import RowLayout, value_width_bytes
 from semistream.errors import SchemaError
-from tests.oracle import plain
-from tests.strategies import VALUE_TYPES, column
 
 GUARD = 0xA5
 

@@ -96,18 +96,6 @@ def put_variable(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def any_null(rows, bitmap_bytes):  # type: ignore[no-untyped-def]
-    seen = np.uint8(0)
-    for i in range(rows.size):
-        if rows[i] == 0:
-            return True
-        seen |= load_u8(rows[i]) & np.uint8(0xFE)
-        for j in range(1, bitmap_bytes):
-            seen |= load_u8(rows[i] + j)
-    return seen != 0
-
-
-@njit(cache=True, nogil=True)
 def get_valid(rows, byte, bit, out):  # type: ignore[no-untyped-def]
     """out[i] = 1 where the value is not null; returns the number of nulls."""
     nulls = 0
@@ -120,62 +108,91 @@ def get_valid(rows, byte, bit, out):  # type: ignore[no-untyped-def]
     return nulls
 
 
-@njit(cache=True, nogil=True)
-def get_fixed(rows, offset, width, out):  # type: ignore[no-untyped-def]
-    for i in range(rows.size):
-        target = out + i * width
-        at = rows[i] + offset
-        if rows[i] == 0:
-            for j in range(width):
-                store_u8(target + j, np.uint8(0))
-        elif width == 8:
-            store_u64(target, load_u64(at))
-        elif width == 4:
-            store_u32(target, load_u32(at))
-        elif width == 16:
-            store_u64(target, load_u64(at))
-            store_u64(target + 8, load_u64(at + 8))
-        elif width == 2:
-            store_u16(target, load_u16(at))
-        else:
-            store_u8(target, load_u8(at))
-
-
-@njit(cache=True, nogil=True)
-def widen_decimals(words, out):  # type: ignore[no-untyped-def]
-    """64-bit numbers as 128-bit ones: the sign fills the upper word."""
-    for i in range(words.size):
-        out[2 * i] = words[i]
-        out[2 * i + 1] = words[i] >> 63
-
-
 @njit(cache=True, inline="always")
 def _start(row, variable_at, index, width):  # type: ignore[no-untyped-def]
     """Where a value begins: where the one before it ends."""
     return _load_end(row + variable_at + (index - 1) * width, width) if index > 0 else np.int64(0)
 
 
-@njit(cache=True, nogil=True)
-def get_offsets(rows, variable_at, index, end_bytes, offsets):  # type: ignore[no-untyped-def]
-    """Arrow offsets of a variable column; returns the total size, which may exceed 32 bits."""
-    total = np.int64(0)
-    offsets[0] = 0
-    for i in range(rows.size):
-        if rows[i] != 0:
-            width = _end_width(rows[i], end_bytes)
-            end = _load_end(rows[i] + variable_at + index * width, width)
-            total += end - _start(rows[i], variable_at, index, width)
-        offsets[i + 1] = total
-    return total
+# Rows are decoded in blocks that fit the processor's nearest cache: the first column of a block brings its
+# rows from memory, and the others find them there.
+_BLOCK_ROWS = 128
+
+# A column to decode: where it stands in the row (or which variable column it is), its width there (0:
+# variable), its width in Arrow, and where its values (or 32-bit offsets) go.
+AT, WIDTH, ARROW_WIDTH, TARGET = range(4)
 
 
 @njit(cache=True, nogil=True)
-def get_variable(rows, variable_at, variable, index, end_bytes, offsets, out):  # type: ignore[no-untyped-def]
-    for i in range(rows.size):
-        if rows[i] != 0:
-            width = _end_width(rows[i], end_bytes)
-            start = rows[i] + variable_at + variable * width + _start(rows[i], variable_at, index, width)
-            copy_bytes(out + offsets[i], start, offsets[i + 1] - offsets[i])
+def get_values_and_offsets(rows, bitmap_bytes, variable_at, end_bytes, columns, totals):  # type: ignore[no-untyped-def]
+    """Fixed-width values, and the offsets of variable ones, whose sizes add up in `totals`. Says whether
+    there is any null."""
+    seen = np.uint8(0)
+    missing = False
+    for block in range(0, rows.size, _BLOCK_ROWS):
+        stop = min(block + _BLOCK_ROWS, rows.size)
+        for i in range(block, stop):
+            if rows[i] == 0:
+                missing = True
+            else:
+                seen |= load_u8(rows[i]) & np.uint8(0xFE)
+                for j in range(1, bitmap_bytes):
+                    seen |= load_u8(rows[i] + j)
+        for c in range(columns.shape[0]):
+            at, width = columns[c, AT], columns[c, WIDTH]
+            arrow_width, target = columns[c, ARROW_WIDTH], columns[c, TARGET]
+            if width == 0:
+                total = totals[c]
+                for i in range(block, stop):
+                    if rows[i] != 0:
+                        end_width = _end_width(rows[i], end_bytes)
+                        end = _load_end(rows[i] + variable_at + at * end_width, end_width)
+                        total += end - _start(rows[i], variable_at, at, end_width)
+                    store_u32(target + 4 * (i + 1), np.uint32(total))
+                totals[c] = total
+            else:
+                for i in range(block, stop):
+                    _get_fixed(rows[i], rows[i] + at, width, arrow_width, target + i * arrow_width)
+    return missing or seen != 0
+
+
+@njit(cache=True, inline="always")
+def _get_fixed(row, at, width, arrow_width, target):  # type: ignore[no-untyped-def]
+    if row == 0:
+        for j in range(arrow_width):
+            store_u8(target + j, np.uint8(0))
+    elif width == 8:
+        word = load_u64(at)
+        store_u64(target, word)
+        if arrow_width == 16:
+            # A decimal of at most 18 digits: its sign fills Arrow's upper word.
+            store_u64(target + 8, np.uint64(np.int64(word) >> 63))
+    elif width == 4:
+        store_u32(target, load_u32(at))
+    elif width == 16:
+        store_u64(target, load_u64(at))
+        store_u64(target + 8, load_u64(at + 8))
+    elif width == 2:
+        store_u16(target, load_u16(at))
+    else:
+        store_u8(target, load_u8(at))
+
+
+@njit(cache=True, nogil=True)
+def get_variable(rows, variable_at, variable, end_bytes, columns, data):  # type: ignore[no-untyped-def]
+    """The bytes of the variable columns, to data[c], once `get_values_and_offsets` has set the offsets."""
+    for block in range(0, rows.size, _BLOCK_ROWS):
+        stop = min(block + _BLOCK_ROWS, rows.size)
+        for c in range(columns.shape[0]):
+            if columns[c, WIDTH] == 0:
+                at, offsets = columns[c, AT], columns[c, TARGET]
+                for i in range(block, stop):
+                    if rows[i] != 0:
+                        width = _end_width(rows[i], end_bytes)
+                        first = rows[i] + variable_at + variable * width
+                        start = np.int64(load_u32(offsets + 4 * i))
+                        size = np.int64(load_u32(offsets + 4 * i + 4)) - start
+                        copy_bytes(data[c] + start, first + _start(rows[i], variable_at, at, width), size)
 
 
 @njit(cache=True)

@@ -136,15 +136,31 @@ class RowLayout:
 
     def decode(self, rows: Addresses, chosen: tuple[int, ...] | None = None) -> list[pa.Array]:
         """One Arrow array per (chosen) column; a row at address 0 is all nulls."""
-        nullable = bool(kernels.any_null(rows, self.bitmap_bytes))
+        indexes = range(len(self.schema)) if chosen is None else chosen
+        kinds = [self.schema.field(index).type for index in indexes]
+        columns, outputs = np.empty((len(kinds), 4), np.int64), []
+        for c, (index, kind) in enumerate(zip(indexes, kinds, strict=True)):
+            width = self._widths[index]
+            arrow_width = 16 if pa.types.is_decimal(kind) else width
+            output = np.empty(rows.size * arrow_width if width else 4 * (rows.size + 1), np.uint8)
+            if not width:
+                output[:4] = 0
+            columns[c] = self._positions[index], width, arrow_width, address_of(output)
+            outputs.append(output)
+        totals = np.zeros(len(kinds), np.int64)
+        nullable = kernels.get_values_and_offsets(
+            rows, self.bitmap_bytes, self.variable_at, self.end_bytes, columns, totals
+        )
+        if totals.size and int(totals.max()) > _ARROW_OFFSET_LIMIT_BYTES:
+            raise AssertionError(f"{totals.max()} bytes in one column of one batch; chunks must stay smaller")
+        data = [np.empty(total, np.uint8) for total in totals]
+        targets = np.array([address_of(each) for each in data], np.int64)
+        kernels.get_variable(rows, self.variable_at, self.variable_columns, self.end_bytes, columns, targets)
         arrays = []
-        for index in range(len(self.schema)) if chosen is None else chosen:
-            kind, width = self.schema.field(index).type, self._widths[index]
+        for c, (index, kind) in enumerate(zip(indexes, kinds, strict=True)):
             bitmap, nulls = self._decode_validity(rows, index) if nullable else (None, 0)
-            if width:
-                buffers = [bitmap, self._decode_fixed(rows, index, kind, width)]
-            else:
-                buffers = [bitmap, *self._decode_variable(rows, index)]
+            values = pack_bits(outputs[c]) if pa.types.is_boolean(kind) else pa.py_buffer(outputs[c])
+            buffers = [bitmap, values] if self._widths[index] else [bitmap, values, pa.py_buffer(data[c])]
             arrays.append(pa.Array.from_buffers(kind, rows.size, buffers, nulls))
         return arrays
 
@@ -152,27 +168,6 @@ class RowLayout:
         flags = np.empty(rows.size, np.uint8)
         nulls = int(kernels.get_valid(rows, (index + 1) // 8, (index + 1) % 8, flags))
         return (pack_bits(flags), nulls) if nulls else (None, 0)
-
-    def _decode_fixed(self, rows: Addresses, index: int, kind: pa.DataType, width: int) -> pa.Buffer:
-        values = np.empty(rows.size * width, np.uint8)
-        kernels.get_fixed(rows, self._positions[index], width, address_of(values))
-        if pa.types.is_boolean(kind):
-            return pack_bits(values)
-        if pa.types.is_decimal(kind) and width == 8:
-            wide = np.empty(2 * rows.size, np.int64)
-            kernels.widen_decimals(values.view(np.int64), wide)
-            return pa.py_buffer(wide)
-        return pa.py_buffer(values)
-
-    def _decode_variable(self, rows: Addresses, index: int) -> tuple[pa.Buffer, pa.Buffer]:
-        position, at, end_bytes = self._positions[index], self.variable_at, self.end_bytes
-        offsets = np.empty(rows.size + 1, np.int32)
-        total = kernels.get_offsets(rows, at, position, end_bytes, offsets)
-        if total > _ARROW_OFFSET_LIMIT_BYTES:
-            raise AssertionError(f"{total} bytes in one column of one batch; chunks must stay smaller")
-        data = np.empty(total, np.uint8)
-        kernels.get_variable(rows, at, self.variable_columns, position, end_bytes, offsets, address_of(data))
-        return pa.py_buffer(offsets), pa.py_buffer(data)
 
 
 def _encodable(column: pa.Array, width: int) -> tuple[npt.NDArray[np.uint8], int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -117,13 +118,21 @@ class AccessPathContract:
             st.lists(st.integers(0, KEYS + 20), unique=True, min_size=1, max_size=200), min_size=1, max_size=3
         ),
         memory=st.sampled_from([600 << 10, 4 << 20]),
+        mapped=st.booleans(),
     )
     def test_every_row_of_every_key_once(
-        self, implementation: type, fixed: bool, costs: str, drains: list[list[int]], memory: int
+        self,
+        implementation: type,
+        fixed: bool,
+        costs: str,
+        drains: list[list[int]],
+        memory: int,
+        mapped: bool,
     ) -> None:
         for shards, table in self._tables(fixed).items():
             budget = MemoryBudget(memory)
-            path = self._make(implementation, table, budget, costs)
+            with patch("semistream.master_table.files.is_mapping_allowed", return_value=mapped):
+                path = self._make(implementation, table, budget, costs)
             for numbers in drains:
                 self._check_drain(path, numbers, shards, fixed)
             budget.check_invariants()
@@ -164,7 +173,7 @@ class AccessPathContract:
             costs=costs,
         )
 
-    _made: dict[bool, tuple[Any, dict[int, MasterTable]]] = {}
+    _made: ClassVar[dict[bool, tuple[Any, dict[int, MasterTable]]]] = {}
 
     def _tables(self, fixed: bool) -> dict[int, MasterTable]:
         """By shard count; made once, since Hypothesis comes back a hundred times."""

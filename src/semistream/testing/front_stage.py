@@ -136,7 +136,9 @@ def _pairs_of(kind: JoinKind, index: int, rows: list[Row]) -> list[tuple[int, Ro
     return [(index, None)] if alone else []
 
 
-def _all_pairs(stage: Any, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> list[tuple[int, Row | None]]:
+def _all_pairs(
+    stage: Any, answers: Answers, kind: JoinKind, limit: ChunkLimit
+) -> list[tuple[int, Row | None]]:
     found: list[tuple[int, Row | None]] = []
     for pairs in stage.pairs(answers, kind, limit):
         assert 1 <= pairs.stream_index.size <= limit.pairs
