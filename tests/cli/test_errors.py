@@ -41,7 +41,7 @@ def test_join_checks_its_paths_before_it_starts_spark(world: World, tmp_path: Pa
     )
     assert_explained(semistream("join", tmp_path, world.store, tmp_path / "out", *on), "no Parquet files")
     assert_explained(semistream("join", world.orders, world.store, world.orders, *on), "also an input")
-    assert_explained(semistream("join", world.orders, world.store, world.table, *on), "not written by")
+    assert_explained(semistream("join", world.orders, world.store, world.table, *on), "not empty")
 
 
 def test_an_output_whose_checkpoint_is_gone_is_left_alone(world: World, tmp_path: Path) -> None:
@@ -69,7 +69,9 @@ def test_too_little_memory(world: World, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_damaged_page_is_named_and_never_joined(world: World, tmp_path: Path) -> None:
+def test_a_damaged_page_is_named_and_never_joined_and_the_join_goes_on_when_it_is_restored(
+    world: World, tmp_path: Path
+) -> None:
     store = tmp_path / "store"
     shutil.copytree(world.store, store)
     damaged = sorted(store.rglob("*.pages"))[1]
@@ -81,7 +83,12 @@ def test_a_damaged_page_is_named_and_never_joined(world: World, tmp_path: Path) 
 
     ran = semistream("join", world.orders, store, tmp_path / "out", "--on", "custkey", "--memory", "4 MiB")
     assert_explained(ran, damaged.name, "page 2 ")
-    assert not list((tmp_path / "out").glob("*.parquet"))
+    assert not list((tmp_path / "out" / "_spark_metadata").glob("[0-9]*")), "no batch was committed"
+
+    shutil.copy(world.store / damaged.relative_to(store), damaged)
+    again = semistream("join", world.orders, store, tmp_path / "out", "--on", "custkey", "--memory", "4 MiB")
+    assert again.returncode == 0, again.stderr
+    assert "into 5,000 in 1 batch(es)" in again.stdout
 
 
 def test_every_damaged_file_is_named(world: World, tmp_path: Path) -> None:

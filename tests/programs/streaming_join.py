@@ -72,6 +72,10 @@ def fault(settings: dict[str, Any]) -> Any:
     return run
 
 
+# A JVM that lives for seconds should not spend them on optimising itself.
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
 def main(settings: dict[str, Any]) -> None:
     from pyspark.sql import SparkSession
 
@@ -82,10 +86,13 @@ def main(settings: dict[str, Any]) -> None:
     if "master" in settings:
         ensure_java()
         builder = SparkSession.builder.master(settings["master"]).config(map=settings["conf"])
+        builder = builder.config("spark.driver.extraJavaOptions", JVM_OPTIONS)
+        builder = builder.config("spark.executor.extraJavaOptions", JVM_OPTIONS)
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("OFF")
     else:
-        spark = local_session("streaming-join", driver_memory="1g", log_level="OFF")
+        conf = {"spark.driver.extraJavaOptions": JVM_OPTIONS}
+        spark = local_session("streaming-join", driver_memory="1g", log_level="OFF", conf=conf)
     schema = spark.read.parquet(settings["input"]).schema
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(settings["input"])
     joined = ss.join(stream, settings["store"], on="k", how="left", memory="8 MiB", tasks=2)

@@ -188,6 +188,7 @@ def cluster(directory: Path) -> Iterator[str]:
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": host,
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "PYSPARK_PYTHON": sys.executable,
             "SEMISTREAM_FRONT_STAGE_DIR": str(directory / "front"),
             "SPARK_WORKER_DIR": str(directory / "work"),

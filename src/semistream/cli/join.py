@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
     seconds = time.perf_counter() - started
     out.print(
-        f"joined {rows:,} rows into {total.rows_out:,} in {batches} batches and {seconds:.1f} s "
+        f"joined {rows:,} rows into {total.rows_out:,} in {batches} batch(es) and {seconds:.1f} s "
         f"({rows / seconds:,.0f} rows/s): {arguments.output}\n"
         f"hit ratio {total.hit_ratio:.3f}, {total.pages_read:,} pages ({format_bytes(total.bytes_read)}) read, "
         f"{total.rows_unmatched:,} rows without a match",

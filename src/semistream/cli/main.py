@@ -6,6 +6,7 @@ Exit status: 0 done, 1 an error that was explained, 2 wrong usage, 130 interrupt
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import traceback
@@ -22,6 +23,9 @@ STATUS_FAILED, STATUS_INTERRUPTED = 1, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status; only argparse exits by itself, with status 2."""
     arguments = parser().parse_args(argv)
+    if not arguments.debug:
+        # The bridge to Java logs tracebacks of failures that reach us as exceptions anyway.
+        logging.disable(logging.CRITICAL)
     try:
         arguments.run(arguments)
         sys.stdout.flush()

@@ -57,17 +57,17 @@ class ParquetJoin:
         self._check_resumable()
 
     def _check_resumable(self) -> None:
-        found = list(self.output.iterdir()) if self.output.exists() else []
-        written = (self.output / _SINK_LOG).exists()
-        if written and not (self.checkpoint / "metadata").exists():
+        if (self.checkpoint / "metadata").exists() or not self.output.exists():
+            return
+        if (self.output / _SINK_LOG).exists():
             # Spark's file sink would silently drop every batch whose number it has seen before.
             raise StoreError(
                 f"{self.output} holds the output of an earlier run, but {self.checkpoint} is not its checkpoint.",
                 hint="name that run's --checkpoint to go on, or another output directory to start anew.",
             )
-        if not written and any(entry.resolve() != self.checkpoint.resolve() for entry in found):
+        if any(entry.resolve() != self.checkpoint.resolve() for entry in self.output.iterdir()):
             raise StoreError(
-                f"{self.output} exists and was not written by a streaming query.",
+                f"{self.output} is not empty, and not the output of an earlier run.",
                 hint="choose another directory for the output.",
             )
 
