@@ -60,7 +60,9 @@ class KeyBatch:
 
     @property
     def nbytes(self) -> int:
-        return int(self.prefix.nbytes + self.valid.nbytes + self.offsets.nbytes + self.data.nbytes)
+        """Bytes of these keys, also where they are a slice of more."""
+        data_bytes = 0 if self.fixed else int(self.offsets[-1] - self.offsets[0])
+        return int(self.prefix.nbytes + self.valid.nbytes + self.offsets.nbytes) + data_bytes
 
     def take(self, index: npt.NDArray[np.int64]) -> KeyBatch:
         """The keys at `index`, in that order, in memory of their own."""

@@ -151,9 +151,12 @@ class SemiStreamJoin:
         return pa.RecordBatch.from_arrays([*stream.columns, *values], schema=self._schema_of(batch.schema))
 
     def _schema_of(self, stream: pa.Schema) -> pa.Schema:
-        """The output's schema, with the stream's own types: their time zone or offset width may differ."""
+        """The output's schema, with the types that the stream's batches have: their time zone or offset
+        width may differ."""
         if self._schemas is None or not self._schemas[0].equals(stream):
-            self._schemas = (stream, pa.schema([*stream, *self._shape.value_fields]))
+            names = self._shape.output_schema.names
+            own = [field.with_name(name) for field, name in zip(stream, names, strict=False)]
+            self._schemas = (stream, pa.schema([*own, *self._shape.value_fields]))
         return self._schemas[1]
 
     def _count_arrivals(self, answers: Answers) -> None:

@@ -234,6 +234,8 @@ class DensityFrontStage:
         slots, tail = int(words[_SLOTS]), int(words[_TAIL])
         if slots < 16 or tail + 4 * slots > self._arena_bytes:
             return False
+        if max(words[_ENTRIES], words[_ROWS]) > self._arena_bytes or words[_BAR] >= kernels.BINS:
+            return False
         if not np.isfinite(self._floats[_WINDOW : _RECENT + 1]).all():
             return False
         # A walk over all entries; once per process and file is enough, as every process keeps to the protocol.

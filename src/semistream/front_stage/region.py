@@ -72,6 +72,8 @@ class Region:
         with contextlib.suppress(BufferError):
             self._memory.close()
         if self._descriptor >= 0:
+            # The mapping has a descriptor of its own, which shares the lock and may outlive this call.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = -1
 

@@ -77,14 +77,18 @@ def write_shard(spec: ShardSpec, shard: int, batches: Iterable[pa.RecordBatch]) 
             return info
     except OSError as error:
         path.unlink(missing_ok=True)
-        reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
-        raise StoreError(
-            f"shard {shard} could not be written to {path}: {reason}.",
-            hint="make room or choose another path; the version before is untouched.",
-        ) from error
+        raise _not_written(f"shard {shard}", path, error) from error
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+def _not_written(what: str, path: Path, error: OSError) -> StoreError:
+    reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
+    return StoreError(
+        f"{what} could not be written to {path}: {reason}.",
+        hint="make room or choose another path; the version before is untouched.",
+    )
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -123,10 +127,14 @@ class Draft:
             page_bytes=self.spec.page_bytes,
             shards=tuple(shards),
         )
-        sync_directory(store / self.spec.directory)
         manifest = base.with_version(version, keep=VERSIONS_KEPT)
-        manifest.write(store)
-        remove_leftovers(store, manifest)
+        try:
+            sync_directory(store / self.spec.directory)
+            manifest.write(store)
+        except OSError as error:
+            raise _not_written("the manifest", store / FILE_NAME, error) from error
+        with contextlib.suppress(OSError):  # the next build tries again
+            remove_leftovers(store, manifest)
         return MasterTable(store, manifest.store_id, version)
 
 
@@ -167,10 +175,18 @@ def draft_store(
         try:
             yield Draft(spec, tuple(key), manifest)
         except BaseException:
-            shutil.rmtree(store / directory, ignore_errors=True)
-            if manifest is None:
-                _remove_empty_store(store)
+            _abandon(store, directory)
             raise
+
+
+def _abandon(store: Path, directory: str) -> None:
+    """Removes a draft, unless it was committed: whatever went wrong behind the commit does not undo it."""
+    manifest = Manifest.read(store) if (store / FILE_NAME).exists() else None
+    if manifest and any(Path(shard.file).parent == Path(directory) for shard in manifest.newest.shards):
+        return
+    shutil.rmtree(store / directory, ignore_errors=True)
+    if manifest is None:
+        _remove_empty_store(store)
 
 
 def arrange_columns(schema: pa.Schema, key: list[str]) -> tuple[Column, ...]:

@@ -95,6 +95,8 @@ def _advise_blocks(descriptor, blocks, block_bytes, advice):  # type: ignore[no-
 class LocalFile:
     """Reads into a buffer of its own, of READ_BUFFER_BYTES (or one block). For any path one can open."""
 
+    _descriptor = -1
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

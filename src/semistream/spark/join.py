@@ -36,7 +36,7 @@ from semistream.joins import (
 )
 from semistream.master_table.page_store import MasterTable
 from semistream.spark.metrics import OBSERVATION_PREFIX
-from semistream.spark.schemas import parallelism, quoted, shard_column, spark_fields, stream_schema
+from semistream.spark.schemas import numbered, parallelism, quoted, shard_column, spark_fields, stream_schema
 
 METRICS_COLUMN = "__semistream_metrics"
 _METRICS_TYPE = pa.binary()  # counters as little-endian 64-bit numbers: the cheapest column to carry as nulls
@@ -110,9 +110,9 @@ def join_stream(
             rows = rows.where(F.col(quoted(name)).isNotNull())
     placed = rows.repartitionById(count, shard_column(rows, keys, table.shards, with_nulls=shape.kind.absent))
     values = spark_fields(list(shape.output_schema)[len(names) :])
-    fields = [*(T.StructField(f.name, f.dataType, True) for f in stream.schema.fields), *values]
+    fields = [*(T.StructField(f.name, f.dataType, True, f.metadata) for f in stream.schema.fields), *values]
     carried = T.StructField(METRICS_COLUMN, T.BinaryType(), True)
-    joined = placed.mapInArrow(_task(spec), T.StructType([*fields, carried]))
+    joined = numbered(placed).mapInArrow(_task(spec), T.StructType([*fields, carried]))
     observed = joined.observe(
         f"{OBSERVATION_PREFIX}{next(_numbers)}", F.collect_list(quoted(METRICS_COLUMN)).alias("tasks")
     )

@@ -17,7 +17,7 @@ from semistream.errors import ConfigError, SemistreamError
 from semistream.master_table.builder import ShardSpec, draft_store, write_shard
 from semistream.master_table.page_store import MasterTable
 from semistream.master_table.shard_file import ShardInfo
-from semistream.spark.schemas import canonical, master_schema, parallelism, quoted, shard_column
+from semistream.spark.schemas import canonical, master_schema, numbered, parallelism, quoted, shard_column
 
 _REPORT_SCHEMA = "shard int, info string, error string"
 _REPORT = pa.schema([("shard", pa.int32()), ("info", pa.string()), ("error", pa.string())])
@@ -49,7 +49,7 @@ def prepare_table(
             rows = rows.where(F.col(quoted(name)).isNotNull())
         placed = rows.repartitionById(count, shard_column(rows, keys, count, with_nulls=False))
         ordered = placed.sortWithinPartitions(*(canonical(rows, name) for name in keys))
-        reports = ordered.mapInArrow(_shard_writer(draft.spec), _REPORT_SCHEMA).collect()
+        reports = numbered(ordered).mapInArrow(_shard_writer(draft.spec), _REPORT_SCHEMA).collect()
         infos = {}
         for report in reports:
             if report["error"]:

@@ -86,6 +86,12 @@ def canonical(df: DataFrame, name: str) -> Column:
     return column.cast("bigint") if isinstance(df.schema[name].dataType, integers) else column
 
 
+def numbered(df: DataFrame) -> DataFrame:
+    """The frame with its columns named by position: `mapInArrow` resolves names as if they were paths, and
+    fails on those with dots or backticks in them."""
+    return df.toDF(*(f"c{position}" for position in range(len(df.columns))))
+
+
 def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
