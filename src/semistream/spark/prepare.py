@@ -55,6 +55,8 @@ def prepare_table(
             if report["error"]:
                 raise _rebuilt(report["error"])
             infos[report["shard"]] = ShardInfo(**json.loads(report["info"]))
+        if not infos:  # Spark starts no task for a frame that it knows to be empty
+            infos = {shard: write_shard(draft.spec, shard, []) for shard in range(count)}
         return draft.commit([infos[shard] for shard in range(count)])
 
 
