@@ -7,7 +7,7 @@ in micro-batch `fault_batch`, while the join's output is being consumed:
 
     "hang"          the task waits, and leaves the file `marks`/reached for whoever is to kill the driver
     "kill workers"  every Python worker of this session is killed with SIGKILL
-    "slow"          the first attempt of one task is slow enough for Spark to start a second one
+    "slow"          the first attempt of one task waits until Spark has started a second one
 """
 
 from __future__ import annotations
@@ -34,8 +34,13 @@ def fault(settings: dict[str, Any]) -> Any:
         context = TaskContext.get()
         assert context is not None
         batch_id = context.getLocalProperty("streaming.sql.batchId")
-        with open(os.path.join(marks, "attempts"), "a") as log:
-            log.write(f"{batch_id} {context.partitionId()} {context.attemptNumber()}\n")
+        attempts, mine = os.path.join(marks, "attempts"), f"{batch_id} {context.partitionId()} "
+        with open(attempts, "a") as log:
+            log.write(f"{mine}{context.attemptNumber()}\n")
+
+        def tried() -> int:
+            with open(attempts) as log:
+                return sum(line.startswith(mine) for line in log)
 
         def first_time() -> bool:
             try:
@@ -63,7 +68,9 @@ def fault(settings: dict[str, Any]) -> Any:
                 if kind == "hang":
                     time.sleep(120)
                 elif kind == "slow":
-                    time.sleep(6)
+                    until = time.monotonic() + 60
+                    while tried() < 2 and time.monotonic() < until:
+                        time.sleep(0.05)
                 elif kind == "kill workers":
                     # This process is a child of the daemon that forks the workers, and so are they.
                     for pid in [*(pid for pid in siblings() if pid != os.getpid()), os.getpid()]:

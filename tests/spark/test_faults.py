@@ -232,6 +232,7 @@ def test_a_cluster_of_two_hosts_with_speculation(spark: SparkSession, tmp_path: 
         "spark.sql.shuffle.partitions": "2",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.cores.max": "2",
+        "spark.locality.wait": "0s",
         "spark.speculation": "true",
         "spark.speculation.interval": "100ms",
         "spark.speculation.minTaskRuntime": "100ms",
