@@ -68,7 +68,8 @@ def prepare(
     Guarantee: the table at `path` is complete or not there; with `overwrite` the version before stays
     readable until the new one is committed, and for running queries after it.
 
-    Cost: one shuffle and sort of `df`. Memory: what Spark's sort uses, and about 2 MiB per task.
+    Cost: one shuffle and sort of `df`. Memory: what Spark's sort uses, and per task one of Spark's batches
+    and a write buffer of 1 MiB, or two pages if they are larger.
 
     :param df: a batch DataFrame; nested columns are not supported (use `to_json`).
     :param path: a directory that every Spark worker sees under the same name.
@@ -94,7 +95,7 @@ def join(
     how: str = "inner",
     memory: int | str = "256 MiB",
     algorithm: str = "adaptive",
-    columns: list[str] | None = None,
+    columns: str | list[str] | None = None,
     suffix: str | None = None,
     tasks: int | None = None,
 ) -> DataFrame:

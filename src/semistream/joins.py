@@ -15,7 +15,7 @@ from semistream.core.loop import JoinShape, SemiStreamJoin
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
 from semistream.errors import BudgetError, ConfigError, SchemaError
-from semistream.front_stage.density import SIZE_MIN_BYTES, DensityFrontStage
+from semistream.front_stage.density import SIZE_MAX_BYTES, SIZE_MIN_BYTES, DensityFrontStage
 from semistream.front_stage.none import NoFrontStage
 from semistream.front_stage.region import Region
 from semistream.master_table.files import read_buffer_bytes
@@ -53,7 +53,7 @@ class MemorySplit:
         path = (
             table.fence_bytes(shards) + read_buffer_bytes(table.page_bytes) + row_address_bytes(total_bytes)
         )
-        front = (total_bytes - path - waiting - output) // 8 * 8
+        front = min(total_bytes - path - waiting - output, SIZE_MAX_BYTES) // 8 * 8
         return cls(
             total_bytes=total_bytes, waiting_bytes=waiting, output_bytes=output, front_stage_bytes=front
         )
@@ -86,7 +86,7 @@ def resolve_shape(
     *,
     on: On,
     how: str,
-    columns: list[str] | None,
+    columns: str | list[str] | None,
     suffix: str | None,
 ) -> JoinShape:
     """Checks everything about the two sides that can be checked before a row flows, and fixes the output.
@@ -106,7 +106,7 @@ def resolve_shape(
             )
         chosen: list[str] = []
     else:
-        chosen = values.names if columns is None else list(columns)
+        chosen = values.names if columns is None else [columns] if isinstance(columns, str) else list(columns)
         for name in chosen:
             if name not in values.names:
                 what = "a key column, which the stream has already" if name in table.key else "unknown"
@@ -126,10 +126,13 @@ def resolve_shape(
 
 def _resolve_keys(stream: pa.Schema, table: MasterTable, on: On) -> tuple[int, ...]:
     """The positions of the stream's key columns, in the order of the table's key."""
-    if isinstance(on, str):
-        pairs = {on: on}
+    if isinstance(on, Mapping):
+        pairs = dict(on)
     else:
-        pairs = dict(on) if isinstance(on, Mapping) else {name: name for name in on}
+        names = [on] if isinstance(on, str) else list(on)
+        if len(set(names)) != len(names):
+            raise SchemaError(f"on={names} names a column twice.", hint="name each key column once.")
+        pairs = {name: name for name in names}
     by_master = {master: name for name, master in pairs.items()}
     if set(by_master) != set(table.key) or len(by_master) != len(pairs):
         raise SchemaError(
@@ -250,12 +253,17 @@ def start_join(
     else:
         budget.reserve("front stage", region.size_bytes)
         front = DensityFrontStage(
-            region, layout=cached, fixed=table.key_encoder.fixed, identity=identity, row_bytes=row_bytes
+            region,
+            layout=cached,
+            fixed=table.key_encoder.fixed,
+            identity=identity,
+            row_bytes=row_bytes,
+            decode_bytes=split.output_bytes,
         )
     budget.reserve("output", split.output_bytes)
     path = PlannedAccess(
         table,
-        {shard: table.open_shard(shard) for shard in mine},
+        mine,
         budget=budget,
         metrics=metrics,
         costs=costs or ReadCosts(),

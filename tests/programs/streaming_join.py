@@ -2,6 +2,8 @@
 
     python streaming_join.py '{"input": ..., "store": ..., "out": ..., "checkpoint": ..., "marks": ..., ...}'
 
+With `table`, it first prepares the store and writes every kind of join; see `every_kind`.
+
 Prints `batch N` when micro-batch N is committed, and `done` at the end. `fault` chooses what happens, once,
 in micro-batch `fault_batch`, while the join's output is being consumed:
 
@@ -79,6 +81,27 @@ def fault(settings: dict[str, Any]) -> Any:
     return run
 
 
+def every_kind(spark: Any, settings: dict[str, Any]) -> None:
+    """Prepares the store from the Parquet files `table`, and writes every kind of join, of the input as a batch
+    and as a stream, into `kinds`/batch-left and so on."""
+    import semistream as ss
+
+    kinds = Path(settings["kinds"])
+    ss.prepare(spark.read.parquet(settings["table"]), settings["store"], key="k", shards=3, page_size="1 KiB")
+    batch = spark.read.parquet(settings["input"])
+    stream = spark.readStream.schema(batch.schema).parquet(settings["input"])
+    queries = []
+    for how in ("inner", "left", "semi", "anti"):
+        joined = ss.join(batch, settings["store"], on="k", how=how, memory="8 MiB", tasks=2)
+        joined.write.parquet(str(kinds / f"batch-{how}"))
+        joined = ss.join(stream, settings["store"], on="k", how=how, memory="8 MiB", tasks=2)
+        writer = joined.writeStream.format("parquet").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(kinds / f"checkpoint-{how}"))
+        queries.append(writer.start(str(kinds / f"stream-{how}")))
+    for query in queries:
+        query.awaitTermination()
+
+
 # A JVM that lives for seconds should not spend them on optimising itself.
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -100,6 +123,8 @@ def main(settings: dict[str, Any]) -> None:
     else:
         conf = {"spark.driver.extraJavaOptions": JVM_OPTIONS}
         spark = local_session("streaming-join", driver_memory="1g", log_level="OFF", conf=conf)
+    if "table" in settings:
+        every_kind(spark, settings)
     schema = spark.read.parquet(settings["input"]).schema
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(settings["input"])
     joined = ss.join(stream, settings["store"], on="k", how="left", memory="8 MiB", tasks=2)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -29,6 +31,7 @@ from semistream.joins import (
     start_join,
 )
 from semistream.master_table.builder import build_store
+from semistream.master_table.files import MappedFile
 from semistream.master_table.page_store import MasterTable
 
 COSTS = {
@@ -182,15 +185,26 @@ def test_a_stream_row_that_can_never_wait_is_an_error_with_a_hint(tmp_path: Path
     assert "Hint:" in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["int64", "string"])
-@pytest.mark.parametrize("memory_bytes", [0, 4 << 20])
-def test_what_is_allocated_fits_the_budget(tmp_path: Path, kind: str, memory_bytes: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "memory_bytes", "value_bytes"),
+    [
+        ("int64", 0, 60),
+        ("string", 0, 60),
+        ("int64", 4 << 20, 60),
+        ("string", 4 << 20, 60),
+        ("int64", 0, 6000),
+        ("string", 4 << 20, 6000),
+    ],
+)
+def test_what_is_allocated_fits_the_budget(
+    tmp_path: Path, kind: str, memory_bytes: int, value_bytes: int
+) -> None:
     """NumPy and Arrow together, beside the batch that is pushed and the output being handed out."""
-    count = 100_000
-    numbers = np.random.default_rng(3).integers(0, 60_000, count)
+    count = 100_000 if value_bytes < 100 else 5000
+    numbers = np.random.default_rng(3).integers(0, 3 * count // 5, count)
     keys = pa.array(numbers) if kind == "int64" else pa.array([f"customer {n:09d}" for n in numbers])
     distinct = keys.unique()
-    master = pa.table({"k": distinct, "v": pa.array(["value " * 10] * len(distinct))})
+    master = pa.table({"k": distinct, "v": pa.array(["v" * value_bytes] * len(distinct))})
     table = build_store(master, tmp_path / "s", key="k")
     memory = memory_bytes or minimum_task_bytes(table, [0])
     shape = resolve_shape(
@@ -242,3 +256,44 @@ def test_the_front_stage_is_no_larger_than_it_was_told(tmp_path: Path) -> None:
     assert len(given_bytes) == 1
     assert metrics.front_stage_bytes <= given_bytes[0] < 2 << 20
     assert metrics.budget_peak_bytes <= 2 << 20
+
+
+def test_rows_without_room_to_wait_find_what_the_drain_before_them_brought(tmp_path: Path) -> None:
+    table = build_store(pa.table({"k": pa.array([7]), "v": pa.array([1])}), tmp_path / "s", key="k")
+    stream = pa.table({"k": pa.array([7] * 10_000)})
+    found, metrics = lookup(table, stream)
+    assert found == Counter({(7, 1): 10_000})
+    assert (metrics.drains, metrics.pages_read, metrics.front_stage_keys) == (1, 1, 1)
+    assert metrics.hits == 10_000 - metrics.misses > 0
+
+
+def test_output_batches_stay_small_where_one_stream_row_is_not(tmp_path: Path) -> None:
+    """A wide row with many matches is repeated in the output, a few times in each batch."""
+    master = pa.table({"k": pa.array([1] * 1000 + [2]), "v": pa.array(range(1001))})
+    table = build_store(master, tmp_path / "s", key="k")
+    notes = ["w" * 50_000] + ["n"] * 999
+    stream = pa.table({"k": pa.array([1] + [2] * 999), "note": pa.array(notes)})
+    shape = resolve_shape(stream.schema, table, on="k", how="inner", columns=None, suffix=None)
+    for _ in range(2):  # from R, then from the front stage
+        with start_join(table, shape, memory_bytes=8 << 20) as join:
+            for repeat in range(2):
+                sizes = [out.nbytes for out in join.push(stream.to_batches()[0])]
+                sizes += [out.nbytes for out in join.flush()]
+                assert max(sizes) < 1 << 20, repeat
+
+
+def test_a_file_system_that_cannot_map_is_read_within_the_same_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master = pa.table({"k": pa.array(range(5000)), "v": pa.array(range(5000))})
+    table = build_store(master, tmp_path / "s", key="k", page_size=512)
+    stream = pa.table({"k": pa.array(range(0, 8000, 3))})
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENODEV, "cannot be mapped")
+
+    monkeypatch.setattr(MappedFile, "__init__", refuse)
+    monkeypatch.setattr(MappedFile, "__del__", lambda _: None)
+    found, metrics = lookup(table, stream)
+    assert found == joined(stream, master, stream_key=["k"], master_key=["k"], how="inner")
+    assert metrics.budget_peak_bytes <= metrics.budget_bytes

@@ -56,6 +56,8 @@ def fails(error: type[ss.SemistreamError], *parts: str, call: Any) -> None:
         ({}, ss.SchemaError, ["both sides have a column 'w'", "columns=", "suffix="]),
         ({"columns": ["v"], "how": "semi"}, ss.ConfigError, ["semi", "columns="]),
         ({"columns": ["v", "v"]}, ss.SchemaError, ["'v'"]),
+        ({"columns": "zip"}, ss.SchemaError, ["'zip'", "v, w"]),
+        ({"on": ["k", "k"]}, ss.SchemaError, ["twice"]),
     ],
 )
 def test_arguments_of_join(
@@ -187,3 +189,18 @@ def test_a_table_that_was_replaced_is_noticed(spark: SparkSession, tmp_path: Pat
     ss.prepare(spark.range(3).selectExpr("id as k"), tmp_path / "s", key="k", shards=1)
     with pytest.raises(Exception, match="was replaced by another one"):
         frame.count()
+
+
+def test_keys_that_spark_compares_otherwise_are_refused(table: ss.MasterTable, spark: SparkSession) -> None:
+    stream = spark.sql("select 'a' collate UNICODE_CI as name")
+    store = ss.prepare(
+        spark.sql("select 'a' as name, 1 as v"), table.path.parent / "names", key="name", shards=1
+    )
+    fails(
+        ss.SchemaError, "'name'", "collation", "UTF8_BINARY", call=lambda: ss.join(stream, store, on="name")
+    )
+
+
+def test_a_stream_column_that_python_cannot_get_is_named(table: ss.MasterTable, spark: SparkSession) -> None:
+    stream = spark.sql("select 1L as k, make_interval(1) as span")
+    fails(ss.SchemaError, "'span'", "interval", "cast or drop", call=lambda: ss.join(stream, table, on="k"))

@@ -50,9 +50,9 @@ def stream_parts() -> list[pa.Table]:
     ]
 
 
-def expected() -> Counter[tuple[object, ...]]:
+def expected(how: str = "left") -> Counter[tuple[object, ...]]:
     stream = pa.concat_tables(stream_parts())
-    return joined(stream, master_table(), stream_key=["k"], master_key=["k"], how="left")
+    return joined(stream, master_table(), stream_key=["k"], master_key=["k"], how=how)
 
 
 @dataclass
@@ -62,8 +62,11 @@ class Site:
     path: Path
 
     @classmethod
-    def at(cls, path: Path) -> Site:
-        build_store(master_table(), path / "store", key="k", shards=3, page_size=1024)
+    def at(cls, path: Path, *, prepared: bool = True) -> Site:
+        if prepared:
+            build_store(master_table(), path / "store", key="k", shards=3, page_size=1024)
+        else:
+            write_files(path / "table", [master_table().slice(at, 1000) for at in range(0, 4000, 1000)])
         write_files(path / "in", stream_parts())
         (path / "marks").mkdir()
         (path / "front").mkdir()
@@ -221,8 +224,9 @@ def cluster(directory: Path) -> Iterator[str]:
             kill_group(process)
 
 
-def test_a_cluster_of_two_hosts_with_speculation(spark: SparkSession, tmp_path: Path) -> None:
-    site = Site.at(tmp_path)
+@pytest.mark.timeout(300)
+def test_a_cluster_of_two_hosts_prepares_joins_and_speculates(spark: SparkSession, tmp_path: Path) -> None:
+    site = Site.at(tmp_path, prepared=False)
     conf = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -240,8 +244,12 @@ def test_a_cluster_of_two_hosts_with_speculation(spark: SparkSession, tmp_path: 
         "spark.speculation.quantile": "0.5",
     }
     with cluster(tmp_path) as url:
-        site.run(master=url, conf=conf, fault="slow", fault_batch=1)
+        kinds = {"table": str(tmp_path / "table"), "kinds": str(tmp_path / "kinds")}
+        site.run(master=url, conf=conf, fault="slow", fault_batch=1, **kinds)
     assert committed(spark, tmp_path / "out") == expected()
+    for how in ("inner", "left", "semi", "anti"):
+        for mode in ("batch", "stream"):
+            assert committed(spark, tmp_path / "kinds" / f"{mode}-{how}") == expected(how), (mode, how)
     tasks = Counter((batch, task) for batch, task, _ in site.attempts())
     assert {batch for batch, _ in tasks} == set(range(BATCHES))
     # The slow task was tried a second time while the first attempt still ran.
@@ -383,24 +391,18 @@ def test_a_prepare_killed_in_the_middle(spark: SparkSession, tmp_path: Path) -> 
     ss.prepare(spark.range(100).selectExpr("id as k", "'old' as v"), store, key="k", shards=2)
     before = set(shard_files(store))
     program = (
-        "import sys, time\nimport pyarrow as pa\n"
-        "from semistream.master_table.builder import draft_store, write_shard\n"
-        "schema = pa.schema([('k', pa.int64()), ('v', pa.string())])\n"
-        "def batches():\n"
-        "    yield pa.RecordBatch.from_pylist([{'k': n, 'v': 'new' * 300} for n in range(2000)], schema=schema)\n"
-        "    print('writing', flush=True)\n    time.sleep(60)\n"
-        "with draft_store(sys.argv[1], schema=schema, key=['k'], shards=1, page_size=1024, overwrite=True) as d:\n"
-        "    write_shard(d.spec, 0, batches())\n"
+        "import sys, semistream as ss\n"
+        "from semistream.spark.session import local_session\n"
+        "spark = local_session('to-be-killed', driver_memory='1g', log_level='OFF')\n"
+        "rows = spark.range(3_000_000).selectExpr('id as k', \"repeat('new', 40) as v\")\n"
+        "ss.prepare(rows, sys.argv[1], key='k', shards=1, overwrite=True)\n"
     )
-    with ended(
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(store)],
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-    ) as process:
-        wait_for_line(process, "writing")
+    command = [sys.executable, "-c", program, str(store)]
+    with ended(subprocess.Popen(command, text=True, start_new_session=True)) as process:
+        # 360 MB take seconds to write; a few have been written.
+        while max(file.stat().st_size for file in shard_files(store)) < 3 << 20:
+            assert process.poll() is None, "the driver ended"
+            time.sleep(0.02)
         kill_group(process)
     assert set(shard_files(store)) > before  # it did leave something
     stream = spark.range(150).selectExpr("id as k")

@@ -14,7 +14,6 @@ from tests.oracle import joined, rows_of
 from tests.sparks import Settings, committed, file_stream, run_to_files, write_files
 
 import semistream as ss
-from semistream.front_stage.region import query_directory
 from semistream.master_table.builder import build_store
 
 if TYPE_CHECKING:
@@ -171,9 +170,32 @@ def test_a_lost_front_stage_directory_costs_reads_only(
         directory = write_files(tmp_path / "in", parts[: 2 * run + 2])
         frame = ss.join(file_stream(spark, directory), table, on="k", how="left", memory="8 MiB")
         query = run_to_files(frame, tmp_path / "out", tmp_path / "checkpoint")
-        kept = query_directory(str(query.id))
-        assert kept is not None
+        (kept,) = Path("/dev/shm").glob(f"semistream-*/{query.id}")
         assert list(kept.glob("*.front"))
         shutil.rmtree(kept)
     assert committed(spark, tmp_path / "out") == expected(parts, "left")
     assert ss.metrics(query)[0].front_stage_cold_starts == 2
+
+
+@pytest.mark.parametrize("shape", ["coalesced", "a union"])
+def test_what_follows_the_join_may_renumber_its_partitions(
+    spark: SparkSession, table: ss.MasterTable, tmp_path: Path, shape: str
+) -> None:
+    """Spark numbers a task by the last frame of its stage, so that number says nothing of the join's shards."""
+    parts = stream_parts()[:2]
+    # Two whole Arrow batches without any key come first.
+    nulls = pa.table({"k": pa.nulls(25_000, pa.int64()), "id": pa.array(range(90_000, 115_000))})
+    parts[0] = pa.concat_tables([nulls, parts[0]])
+    stream = file_stream(spark, write_files(tmp_path / "in", parts))
+    frame = ss.join(stream, table, on="k", how="left", memory="12 MiB", tasks=3)
+    wanted = expected(parts, "left")
+    if shape == "coalesced":
+        frame = frame.coalesce(1)
+    else:
+        more = stream.selectExpr("k", "id + 1000000 as id")
+        frame = frame.union(ss.join(more, table, on="k", how="left", memory="12 MiB", tasks=2)).coalesce(2)
+        wanted = wanted + Counter({(k, i + 1_000_000, v): n for (k, i, v), n in wanted.items()})
+    query = run_to_files(frame, tmp_path / "out", tmp_path / "checkpoint")
+    assert committed(spark, tmp_path / "out") == wanted
+    for batch in ss.metrics(query):
+        batch.check_invariants()

@@ -124,6 +124,41 @@ def test_no_room_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert MasterTable.open(store).version == 1
 
 
+def test_a_build_killed_while_it_wrote_the_manifest_is_no_obstacle(tmp_path: Path) -> None:
+    store = tmp_path / "s"
+    (store / "shards" / "ab").mkdir(parents=True)
+    for left in (store / ".manifest.json.123.draft", store / "shards" / "ab" / "00000-cd.pages"):
+        left.write_bytes(b"half")
+    assert build_store(SMALL, store, key="k").rows == SMALL.num_rows
+    (store / ".manifest.json.123.draft").write_bytes(b"half")
+    build_store(SMALL, store, key="k", overwrite=True)
+    assert {entry.name for entry in store.iterdir()} == {"manifest.json", "shards", ".prepare.lock"}
+    assert {file.name for file in shard_files(store)} != {"00000-cd.pages"}
+
+
+def test_a_damaged_manifest_can_be_replaced_and_is_left_alone_until_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "s"
+    build_store(SMALL, store, key="k")
+    whole = (store / "manifest.json").read_bytes()
+    (store / "manifest.json").write_bytes(whole[:-40])
+    files = shard_files(store)
+    with pytest.raises(StoreError, match="already holds"):
+        build_store(SMALL, store, key="k")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(builder.ShardWriter, "_flush", full)
+        with pytest.raises(StoreError, match="the disk is full"):
+            build_store(SMALL, store, key="k", overwrite=True)
+    assert shard_files(store) == files  # whoever has a copy of the manifest can still restore it
+    assert build_store(SMALL, store, key="k", overwrite=True).rows == SMALL.num_rows
+    assert not set(files) & set(shard_files(store))
+
+
 def test_a_first_build_that_fails_leaves_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

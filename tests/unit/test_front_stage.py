@@ -19,10 +19,20 @@ SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
 
 def make(
-    region: Region, *, identity: str = "one", fixed: bool = True, row_bytes: float = 120
+    region: Region,
+    *,
+    identity: str = "one",
+    fixed: bool = True,
+    row_bytes: float = 120,
+    decode_bytes: int = 1 << 20,
 ) -> DensityFrontStage:
     return DensityFrontStage(
-        region, layout=RowLayout(SCHEMA, 2), fixed=fixed, identity=identity, row_bytes=row_bytes
+        region,
+        layout=RowLayout(SCHEMA, 2),
+        fixed=fixed,
+        identity=identity,
+        row_bytes=row_bytes,
+        decode_bytes=decode_bytes,
     )
 
 

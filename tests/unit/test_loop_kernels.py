@@ -14,7 +14,8 @@ from semistream.core.arrow import address_of
 from semistream.core.contracts import JOIN_KINDS
 from semistream.front_stage import _kernels as front_kernels
 
-ROW_SHAPE = (8, 0, 2)  # rows of 8 bytes without variable values: their addresses are never followed
+ROW_BYTES = 8
+ROW_SHAPE = (ROW_BYTES, 0, 2)  # rows of 8 bytes without variable values: their addresses are never followed
 
 
 @given(
@@ -31,6 +32,7 @@ def test_pairs_and_counts_of_windowed_matches(
     rows = [data.draw(st.integers(0, 5)) for _ in waiting]
     starts = np.concatenate([[0], np.cumsum(waiting)]).astype(np.int64)
     order = np.array(data.draw(st.permutations(range(int(starts[-1])))), np.int64)
+    pair_bytes = 4 + np.arange(order.size, dtype=np.int64) % 3
     shape = JOIN_KINDS[kind]
     flat = [(key, 100 * key + i + 1) for key, count in enumerate(rows) for i in range(count)]
     window = data.draw(st.sampled_from([1, 2, 100]))
@@ -47,13 +49,11 @@ def test_pairs_and_counts_of_windowed_matches(
             index, out = np.zeros(chunk, np.int64), np.zeros(chunk, np.int64)
             filled = loop_kernels.pairs_of_matches(
                 order, starts, first, counts, row_at, before, unfinished,
-                *ROW_SHAPE, shape.every_match, shape.once, shape.absent, 4, limit_bytes, state, index, out,
+                *ROW_SHAPE, shape.every_match, shape.once, shape.absent, pair_bytes, limit_bytes, state, index, out,
             )  # fmt: skip
             assert 0 <= filled <= chunk
-            assert (
-                filled <= 1
-                or 12 * int((out[:filled] > 0).sum()) + 4 * int((out[:filled] == 0).sum()) <= limit_bytes
-            )
+            sizes = pair_bytes[index[:filled]] + ROW_BYTES * (out[:filled] > 0)
+            assert filled <= 1 or int(sizes.sum()) <= limit_bytes
             found.update(zip(index[:filled].tolist(), out[:filled].tolist(), strict=True))
         served = loop_kernels.count_served(starts, first, counts, before, unfinished)
         matched, unmatched = matched + served[0], unmatched + served[1]
@@ -83,8 +83,10 @@ def test_misses_are_selected_in_order(answers: list[int]) -> None:
 _ranges = st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 3)), max_size=15)
 
 
-@given(steps=_ranges)
-def test_distinct_pages_is_the_union_of_the_ranges(steps: list[tuple[int, int]]) -> None:
+@given(steps=_ranges, window=st.sampled_from([1, 2, 5, 100]))
+def test_the_pages_are_the_union_of_the_ranges_however_many_are_asked_for(
+    steps: list[tuple[int, int]], window: int
+) -> None:
     first_page, last_page = [], []
     reached = 0  # the page of the key before: the next key starts there or later
     for gap, length in steps:
@@ -94,14 +96,19 @@ def test_distinct_pages_is_the_union_of_the_ranges(steps: list[tuple[int, int]])
         reached = max(low + length, low)
     union = sorted({p for a, b in zip(first_page, last_page, strict=True) for p in range(a, b + 1)})
     first, last = np.array(first_page, np.int64), np.array(last_page, np.int64)
-    bound = path_kernels.range_total(first, last)
-    assert bound >= len(union)
-    pages = np.zeros(max(bound, 1), np.int64)
+    assert path_kernels.range_total(first, last) >= len(union)
+    state, pages = np.zeros(2, np.int64), list[int]()
+    while True:
+        some = np.zeros(window, np.int64)
+        filled = path_kernels.next_pages(first, last, state, some)
+        pages += some[:filled].tolist()
+        if filled < window:
+            break
+    assert pages == union
     first_slot, last_slot = np.zeros(first.size, np.int64), np.zeros(first.size, np.int64)
-    count = path_kernels.distinct_pages(first, last, pages, first_slot, last_slot)
-    assert pages[:count].tolist() == union
+    assert path_kernels.page_slots(first, last, first_slot, last_slot) == len(union)
     for k in range(first.size):
-        slots = pages[first_slot[k] : last_slot[k] + 1].tolist() if last_slot[k] >= first_slot[k] else []
+        slots = pages[first_slot[k] : last_slot[k] + 1] if last_slot[k] >= first_slot[k] else []
         assert slots == list(range(first_page[k], last_page[k] + 1))
 
 

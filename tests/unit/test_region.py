@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from semistream.front_stage.region import DIRECTORY_VARIABLE, Region, boot_id, query_directory
+from semistream.front_stage.region import DIRECTORY_VARIABLE, Region, boot_id
 
 SIZE = 1 << 16
 
@@ -72,12 +72,14 @@ def test_another_size_starts_from_zeros(tmp_path: Path, other_size: int) -> None
     assert not again.bytes.any()
 
 
-def test_no_room_means_no_region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_is_an_error_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no space")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    assert Region.shared(tmp_path / "f", SIZE) is None
+    with pytest.raises(OSError, match="no space"):
+        Region.shared(tmp_path / "f", SIZE)
+    assert not (tmp_path / "f").exists()
     monkeypatch.undo()
     region = Region.shared(tmp_path / "f", SIZE)  # the lock was given back
     assert region is not None
@@ -87,19 +89,37 @@ def test_no_room_means_no_region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_links_and_directories_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"secret")
     (tmp_path / "link").symlink_to(tmp_path / "secret")
-    assert Region.shared(tmp_path / "link", SIZE) is None
+    for name in ("link", ".", "missing/f"):
+        with pytest.raises(OSError):  # noqa: PT011  (which one is the system's to say)
+            Region.shared(tmp_path / name, SIZE)
     assert (tmp_path / "secret").read_bytes() == b"secret"
-    assert Region.shared(tmp_path, SIZE) is None
-    assert Region.shared(tmp_path / "missing" / "f", SIZE) is None
 
 
-def test_the_directory_is_this_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def of_query(query: str) -> Region:
+    region = Region.of_query(query, "name", SIZE)
+    assert region is not None
+    return region
+
+
+def is_kept(region: Region) -> bool:
+    """In a file, which the next process finds; a private region has none."""
+    return region.file_id is not None
+
+
+def test_a_querys_region_is_found_again_in_a_place_for_this_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
-    directory = query_directory("query")
-    assert directory is not None
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    assert stat.S_IMODE(directory.parent.stat().st_mode) == 0o700
-    assert query_directory("query") == directory
+    first = of_query("query")
+    assert is_kept(first)
+    assert Region.of_query("query", "name", SIZE) is None  # in use
+    first.bytes[3] = 5
+    first.close()
+    assert of_query("query").bytes[3] == 5
+    assert not of_query("other").bytes.any()
+    base = tmp_path / f"semistream-{os.getuid()}"
+    for directory in (base, base / "query"):
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o750, 0o701])
@@ -110,32 +130,56 @@ def test_a_directory_open_to_others_is_not_used(
     base = tmp_path / f"semistream-{os.getuid()}"
     base.mkdir()
     base.chmod(mode)
-    assert query_directory("query") is None
+    assert not is_kept(of_query("query"))
+    assert not list(base.iterdir())
 
 
 def test_a_planted_link_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / f"semistream-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
-    assert query_directory("query") is None
+    assert not is_kept(of_query("query"))
+
+
+def test_where_memory_backed_storage_is_too_small_the_next_place_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container's /dev/shm often has 64 MB."""
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.mkdir()
+    large.mkdir()
+    monkeypatch.setattr("semistream.front_stage.region._roots", lambda: [small, large])
+    reserve = os.posix_fallocate
+
+    def fallocate(descriptor: int, offset: int, size: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(small)):
+            raise OSError(errno.ENOSPC, "no space")
+        reserve(descriptor, offset, size)
+
+    monkeypatch.setattr(os, "posix_fallocate", fallocate)
+    assert is_kept(of_query("query"))
+    assert [file.name for file in large.rglob("*.front")] == ["name.front"]
+    assert not list(small.rglob("*.front"))
 
 
 def test_what_nobody_used_for_long_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
-    old, recent = query_directory("old"), query_directory("recent")
-    assert old is not None
-    assert recent is not None
-    (old / "x.front").write_bytes(b"x")
-    long_ago = time.time() - 3 * 24 * 3600
-    os.utime(old, (long_ago, long_ago))
-    assert query_directory("new") is not None
-    assert not old.exists()
-    assert recent.exists()
+    held, recent = of_query("held"), of_query("recent")
+    of_query("old").close()
+    recent.close()
+    base = tmp_path / f"semistream-{os.getuid()}"
+    long_ago = time.time() - 2 * 3600
+    for query in ("old", "held"):
+        os.utime(base / query / "name.front", (long_ago, long_ago))
+        os.utime(base / query, (long_ago, long_ago))
+    of_query("new").close()
+    assert sorted(directory.name for directory in base.iterdir()) == ["held", "new", "recent"]
+    held.close()
 
 
-def test_a_missing_root_means_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_place_it_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path / "nowhere"))
-    assert query_directory("query") is None
+    assert not is_kept(of_query("query"))
 
 
 def test_the_boot_id_is_steady() -> None:

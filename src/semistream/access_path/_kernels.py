@@ -7,29 +7,43 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def distinct_pages(first_page, last_page, pages, first_slot, last_slot):  # type: ignore[no-untyped-def]
-    """The union of the keys' page ranges in order, and each range as slots of that union.
+def page_slots(first_page, last_page, first_slot, last_slot):  # type: ignore[no-untyped-def]
+    """Numbers the distinct pages of the keys' ranges from 0 on, and turns each range into such numbers.
 
-    An absent key (last < first) gets an empty range of slots. Returns the number of pages.
+    The ranges rise, and a page may be in several. An absent key (last < first) gets an empty range. Returns
+    the number of pages.
     """
     count = np.int64(0)
+    reached = np.int64(-1)  # the last page that has a number: count - 1
     for k in range(first_page.size):
         if last_page[k] < first_page[k]:
             first_slot[k] = count
             last_slot[k] = count - 1
             continue
-        page = first_page[k]
-        if count and pages[count - 1] >= page:
-            first_slot[k] = count - 1 - (pages[count - 1] - page)
-            page = pages[count - 1] + 1
-        else:
-            first_slot[k] = count
-        while page <= last_page[k]:
-            pages[count] = page
-            count += 1
-            page += 1
+        first_slot[k] = count - 1 - (reached - first_page[k]) if reached >= first_page[k] else count
         last_slot[k] = first_slot[k] + last_page[k] - first_page[k]
+        count = max(count, last_slot[k] + 1)
+        reached = max(reached, last_page[k])
     return count
+
+
+@njit(cache=True, nogil=True)
+def next_pages(first_page, last_page, state, pages):  # type: ignore[no-untyped-def]
+    """Fills `pages` with the next distinct pages of the ranges; state = (range, first page not given yet).
+    Returns how many there were."""
+    filled = np.int64(0)
+    k, least = state[0], state[1]
+    while k < first_page.size and filled < pages.size:
+        page = max(first_page[k], least)
+        while page <= last_page[k] and filled < pages.size:
+            pages[filled] = page
+            filled += 1
+            page += 1
+        least = max(least, page) if last_page[k] >= first_page[k] else least
+        if page > last_page[k]:
+            k += 1
+    state[0], state[1] = k, least
+    return filled
 
 
 @njit(cache=True, nogil=True)

@@ -57,12 +57,50 @@ class ReadCosts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Plan:
-    """The pages to read of one shard, and each key's range of slots among them."""
+    """The pages to read of one shard, numbered as slots 0 to count-1, and each key's range of them.
 
-    pages: I64
+    The pages are listed as they are asked for: a key may have rows in very many.
+    """
+
+    first_page: I64
+    last_page: I64
     first_slot: I64
     last_slot: I64
+    count: int
     is_scan: bool
+
+    @classmethod
+    def of(cls, first_page: I64, last_page: I64, *, scan_from: int = -1, scan_pages: int = 0) -> _Plan:
+        """Picks the pages of all ranges, or scans a stretch that holds them."""
+        first_slot, last_slot = np.empty_like(first_page), np.empty_like(last_page)
+        if scan_pages:
+            absent = last_page < first_page
+            first_slot = np.where(absent, 0, first_page - scan_from)
+            last_slot = np.where(absent, -1, last_page - scan_from)
+            first_page = np.array([scan_from], np.int64)
+            last_page, count = first_page + scan_pages - 1, scan_pages
+        else:
+            count = int(kernels.page_slots(first_page, last_page, first_slot, last_slot))
+        return cls(
+            first_page=first_page,
+            last_page=last_page,
+            first_slot=first_slot,
+            last_slot=last_slot,
+            count=count,
+            is_scan=scan_pages > 0,
+        )
+
+
+class _PageList:
+    """The pages of a plan from the first to the last, some at a time."""
+
+    def __init__(self, plan: _Plan) -> None:
+        self._plan, self._state = plan, np.zeros(2, np.int64)
+
+    def next(self, count: int) -> I64:
+        pages = np.empty(count, np.int64)
+        filled = kernels.next_pages(self._plan.first_page, self._plan.last_page, self._state, pages)
+        return pages[:filled]
 
 
 class _Progress:
@@ -103,19 +141,21 @@ class PlannedAccess:
     def __init__(
         self,
         table: MasterTable,
-        readers: dict[int, ShardReader],
+        shards: list[int],
         *,
         budget: MemoryBudget,
         metrics: JoinMetrics,
         costs: ReadCosts,
     ) -> None:
         self.layout: RowLayout = table.layout
-        self._page_bytes, self._readers = table.page_bytes, readers
+        self._page_bytes = table.page_bytes
         self._metrics, self._costs = metrics, costs
-        budget.reserve("fences", sum(reader.fences.nbytes for reader in readers.values()))
-        budget.reserve("page buffer", max(reader.buffer_bytes for reader in readers.values()))
-        self._row_at = np.empty(row_address_bytes(budget.total_bytes) // 8, np.int64)
-        budget.reserve("row addresses", self._row_at.nbytes)
+        budget.reserve("fences", table.fence_bytes(shards))
+        address_bytes = row_address_bytes(budget.total_bytes)
+        budget.reserve("row addresses", address_bytes)
+        self._row_at = np.empty(address_bytes // 8, np.int64)
+        self._readers = {shard: table.open_shard(shard) for shard in shards}
+        budget.reserve("page buffer", max(reader.buffer_bytes for reader in self._readers.values()))
 
     def fetch(self, waiting: Waiting) -> Iterator[Matches]:
         shards = waiting.shards
@@ -147,20 +187,21 @@ class PlannedAccess:
         seconds, asked = 0.0, 0
         in_flight = SCAN_BYTES_IN_FLIGHT // self._page_bytes if plan.is_scan else PAGES_IN_FLIGHT
         is_warm = self._costs.page_seconds < WARM_PAGE_SECONDS and not plan.is_scan
-        for window in range(0, max(1, plan.pages.size), size):
-            pages = plan.pages[window : window + size]
+        here, ahead = _PageList(plan), _PageList(plan)
+        for window in range(0, max(1, plan.count), size):
+            pages = here.next(size)
             stop = window + pages.size
             started = time.perf_counter()
-            if not is_warm and asked < plan.pages.size and asked - stop < in_flight // 2:
-                until = max(asked, stop) + in_flight
-                reader.prefetch(plan.pages[asked:until])
-                asked = until
+            if not is_warm and asked < plan.count and asked - stop < in_flight // 2:
+                wanted = ahead.next(max(asked, stop) + in_flight - asked)
+                reader.prefetch(wanted)
+                asked += wanted.size
             page_at = reader.fetch(pages)
             while True:
-                outcome = self._match(reader, keys, plan, window, page_at, progress)
+                outcome = self._match(reader, keys, plan, window, pages, page_at, progress)
                 seconds += time.perf_counter() - started
                 # Addresses in a buffer end with its window.
-                if outcome == page_kernels.WINDOW_DONE and (reader.is_mapped or stop == plan.pages.size):
+                if outcome == page_kernels.WINDOW_DONE and (reader.is_mapped or stop == plan.count):
                     break
                 yield progress.matches(self._row_at, complete=False)
                 started = time.perf_counter()
@@ -171,47 +212,45 @@ class PlannedAccess:
 
     def _plan(self, reader: ShardReader, keys: KeyBatch) -> _Plan:
         first_page, last_page = reader.fences.locate(keys)
-        bound = int(kernels.range_total(first_page, last_page))
+        needed = int(kernels.range_total(first_page, last_page))
         low = int(first_page.min(initial=reader.info.pages))
         span = max(0, int(last_page.max(initial=-1)) - low + 1)
-        pick = bound * self._costs.page_seconds
+        pick = needed * self._costs.page_seconds
         scan = span * self._page_bytes * self._costs.byte_seconds
-        if bound and scan < pick:
-            absent = last_page < first_page
-            return _Plan(
-                pages=np.arange(low, low + span, dtype=np.int64),
-                first_slot=np.where(absent, 0, first_page - low),
-                last_slot=np.where(absent, -1, last_page - low),
-                is_scan=True,
-            )
-        pages = np.empty(bound, np.int64)
-        first_slot, last_slot = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
-        count = kernels.distinct_pages(first_page, last_page, pages, first_slot, last_slot)
-        return _Plan(pages=pages[:count], first_slot=first_slot, last_slot=last_slot, is_scan=False)
+        if needed and scan < pick:
+            return _Plan.of(first_page, last_page, scan_from=low, scan_pages=span)
+        return _Plan.of(first_page, last_page)
 
     def _match(
-        self, reader: ShardReader, keys: KeyBatch, plan: _Plan, window: int, page_at: I64, progress: _Progress
+        self,
+        reader: ShardReader,
+        keys: KeyBatch,
+        plan: _Plan,
+        window: int,
+        pages: I64,
+        page_at: I64,
+        progress: _Progress,
     ) -> int:
         layout = self.layout
         outcome = page_kernels.match(
-            page_at, self._page_bytes, reader.seed, plan.pages, window, window + page_at.size,
+            page_at, self._page_bytes, reader.seed, pages, window, window + page_at.size,
             layout.end_bytes, layout.variable_at, layout.variable_columns,
             keys.fixed, keys.prefix, keys.offsets, keys.data_address,
             plan.first_slot, plan.last_slot, progress.state, progress.counts, self._row_at,
         )  # fmt: skip
         if outcome == page_kernels.DAMAGED:
-            raise reader.damaged(int(plan.pages[progress.state[page_kernels.SLOT]]))
+            raise reader.damaged(int(pages[progress.state[page_kernels.SLOT] - window]))
         return int(outcome)
 
     def _account(self, plan: _Plan, seconds: float) -> None:
-        size_bytes = plan.pages.size * self._page_bytes
+        size_bytes = plan.count * self._page_bytes
         if plan.is_scan:
             self._costs.scanned(size_bytes, seconds)
             self._metrics.scans += 1
-        elif plan.pages.size:
-            self._costs.picked(plan.pages.size, seconds)
+        elif plan.count:
+            self._costs.picked(plan.count, seconds)
             self._metrics.lookups += 1
-        self._metrics.pages_read += plan.pages.size
+        self._metrics.pages_read += plan.count
         self._metrics.bytes_read += size_bytes
         self._metrics.read_ns += int(seconds * 1e9)
 

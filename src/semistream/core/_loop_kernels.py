@@ -13,9 +13,9 @@ def pairs_of_matches(  # type: ignore[no-untyped-def]
     every_match, once, absent, pair_bytes, limit_bytes, state, index, rows,
 ):  # fmt: skip
     """Fills (index, rows) with output pairs from where state = (key, its first match, waiting row, match)
-    stands; matched_before counts the first key's rows from earlier windows. A pair counts pair_bytes and
-    its row's size against limit_bytes, which only a single pair may exceed. Returns the number of pairs; the
-    work is done when state[0] = counts.size.
+    stands; matched_before counts the first key's rows from earlier windows. A pair counts the pair_bytes of
+    its stream row and its master row's size against limit_bytes, which only a single pair may exceed. Returns
+    the number of pairs; the work is done when state[0] = counts.size.
     """
     filled = 0
     left = limit_bytes
@@ -35,11 +35,12 @@ def pairs_of_matches(  # type: ignore[no-untyped-def]
             while i < waiting:
                 while m < matches:
                     at = row_at[base + m] if every_match and count > 0 else 0
-                    size = pair_bytes + (row_bytes(at, variable_at, variable, end_bytes) if at else 0)
+                    row = order[starts[key] + i]
+                    size = pair_bytes[row] + (row_bytes(at, variable_at, variable, end_bytes) if at else 0)
                     if filled == index.size or (filled > 0 and left < size):
                         state[0], state[1], state[2], state[3] = j, base, i, m
                         return filled
-                    index[filled] = order[starts[key] + i]
+                    index[filled] = row
                     rows[filled] = at
                     filled += 1
                     left -= size

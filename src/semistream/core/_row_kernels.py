@@ -204,6 +204,12 @@ def row_bytes(row, variable_at, variable, end_bytes):  # type: ignore[no-untyped
     return variable_at + variable * width + _load_end(row + variable_at + (variable - 1) * width, width)
 
 
+@njit(cache=True, nogil=True)
+def row_sizes(rows, variable_at, variable, end_bytes, sizes):  # type: ignore[no-untyped-def]
+    for i in range(rows.size):
+        sizes[i] = row_bytes(rows[i], variable_at, variable, end_bytes)
+
+
 @njit(cache=True)
 def row_fits(row, room, variable_at, variable, end_bytes):  # type: ignore[no-untyped-def]
     """Do the row's own sizes stay inside `room` bytes?"""

@@ -42,6 +42,18 @@ def binary_parts(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[n
     return offsets, data
 
 
+def row_sizes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """About the bytes of each row: exact for text and binary, the average for what is nested."""
+    sizes = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        kind = column.type
+        if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
+            sizes += np.diff(binary_parts(column)[0]) + 4
+        elif batch.num_rows:
+            sizes += -(-column.nbytes // batch.num_rows)
+    return sizes
+
+
 def pack_bits(flags: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> pa.Buffer:
     """An Arrow bitmap."""
     return pa.py_buffer(np.packbits(flags, bitorder="little"))

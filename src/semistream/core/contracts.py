@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from semistream.core.arrow import row_sizes
 from semistream.core.keys import KeyBatch
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
@@ -69,24 +70,26 @@ class Answers:
 
 
 CHUNK_PAIRS_MAX = 16384
+PAIR_BYTES = 16  # an index and an address
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ChunkLimit:
-    """How large one output batch may grow: `bytes` in all, of which each pair takes `pair_bytes` beside its
-    master row. A single pair may exceed it."""
+    """How large one output batch may grow: `bytes` in all, of which a pair takes `pair_bytes` of its stream
+    row beside its master row. A single pair may exceed it."""
 
     bytes: int
-    pair_bytes: int
+    pair_bytes: I64
 
     @property
     def pairs(self) -> int:
-        return max(1, min(CHUNK_PAIRS_MAX, self.bytes // self.pair_bytes))
+        """No output batch has more rows than this."""
+        return max(1, min(CHUNK_PAIRS_MAX, self.bytes // int(self.pair_bytes.min(initial=PAIR_BYTES))))
 
     @classmethod
     def of(cls, limit_bytes: int, stream: pa.RecordBatch) -> ChunkLimit:
-        """For output rows that repeat rows of `stream`, taken at their average size."""
-        return cls(bytes=limit_bytes, pair_bytes=16 + stream.nbytes // max(stream.num_rows, 1))
+        """For output rows that repeat rows of `stream`."""
+        return cls(bytes=limit_bytes, pair_bytes=row_sizes(stream) + PAIR_BYTES)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -174,6 +177,8 @@ class WaitingRoom(Protocol):
     @property
     def count(self) -> int: ...
 
+    def check_invariants(self) -> None: ...
+
 
 class AccessPath(Protocol):
     """How R is read for those who wait."""
@@ -190,3 +195,6 @@ class MasterRows(Protocol):
     """Reads the join's columns out of rows in the layout of the access path."""
 
     def decode(self, row_at: I64) -> list[pa.Array]: ...
+
+    def sizes(self, row_at: I64) -> I64:
+        """The bytes that each row takes where it is stored, which may hold more columns than the join's."""

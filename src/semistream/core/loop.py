@@ -87,21 +87,21 @@ class SemiStreamJoin:
         keys = self._encoder.encode(columns)
         answers = self._front.probe(keys)
         yield from self._emit_hits(batch, answers)
-        misses = np.empty(batch.num_rows, np.int64)
-        misses = misses[: kernels.select_misses(answers.entries, misses)]
-        self._count_arrivals(answers)
-        if misses.size == 0:
+        index = np.empty(batch.num_rows, np.int64)
+        index = index[: kernels.select_misses(answers.entries, index)]
+        misses = batch.take(pa.array(index))
+        columns = [misses.column(position) for position in self._shape.key_positions]
+        shards = self._encoder.shards(columns, self._shape.shards)
+        taken = self._room.put(misses, keys.take(index), shards)
+        self._count_arrivals(answers, taken)
+        if taken == misses.num_rows:
             return
-        rest, rest_keys = batch.take(pa.array(misses)), keys.take(misses)
-        columns = [rest.column(position) for position in self._shape.key_positions]
-        rest_shards = self._encoder.shards(columns, self._shape.shards)
-        while True:
-            taken = self._room.put(rest, rest_keys, rest_shards)
-            if taken == rest.num_rows:
-                return
-            yield from self.flush()
-            rest, rest_shards = rest.slice(taken), rest_shards[taken:]
-            rest_keys = rest_keys.slice(taken, len(rest_keys))
+        # Those who found no room ask again after the drain, which may have brought their keys to the front
+        # stage; as many at a time as the room holds, so that hardly anyone has to ask a third time.
+        step = self._room.count
+        yield from self.flush()
+        for start in range(taken, misses.num_rows, step):
+            yield from self.push(misses.slice(start, step))
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Drains the waiting room: everyone who waits is matched, or proven to have no match."""
@@ -119,6 +119,7 @@ class SemiStreamJoin:
     def check_invariants(self) -> None:
         self.metrics.check_invariants()
         self.budget.check_invariants()
+        self._room.check_invariants()
         assert self.metrics.rows_waiting == self._room.count
 
     # -- inside ------------------------------------------------------------------------------------------
@@ -159,16 +160,17 @@ class SemiStreamJoin:
             self._schemas = (stream, pa.schema([*own, *self._shape.value_fields]))
         return self._schemas[1]
 
-    def _count_arrivals(self, answers: Answers) -> None:
+    def _count_arrivals(self, answers: Answers, taken: int) -> None:
+        """Everyone who was answered, and those who wait now; the others will ask again."""
         metrics = self.metrics
-        metrics.rows_in += answers.entries.size
+        metrics.rows_in += answers.present + answers.absent + answers.nulls + taken
         metrics.hits += answers.present + answers.absent
         metrics.negative_hits += answers.absent
-        metrics.misses += answers.misses
+        metrics.misses += taken
         metrics.null_keys += answers.nulls
         metrics.rows_matched += answers.present
         metrics.rows_unmatched += answers.absent + answers.nulls
-        metrics.rows_waiting += answers.misses
+        metrics.rows_waiting += taken
 
     def _count_served(self, waiting: Waiting, matches: Matches) -> None:
         before = self._matched_before if matches.continued else 0
@@ -192,3 +194,6 @@ class _PathRows:
 
     def decode(self, row_at: I64) -> list[pa.Array]:
         return self._layout.decode(row_at, self._positions)
+
+    def sizes(self, row_at: I64) -> I64:
+        return self._layout.sizes_at(row_at)

@@ -107,6 +107,12 @@ class RowLayout:
         wide = variable > NARROW_BYTES_MAX
         return self.bytes_min + wide * (self.variable_columns * (self.end_bytes - 1)) + variable
 
+    def sizes_at(self, rows: Addresses) -> npt.NDArray[np.int64]:
+        """The encoded size of each row that stands somewhere."""
+        sizes = np.empty(rows.size, np.int64)
+        kernels.row_sizes(rows, *self.kernel_shape, sizes)
+        return sizes
+
     def encode(self, columns: list[pa.Array], rows: Addresses) -> None:
         """Writes row i to rows[i], where `sizes(...)[i]` bytes are the caller's to give."""
         kernels.clear(rows, self.bitmap_bytes, self._variable_bytes(columns, rows.size) > NARROW_BYTES_MAX)

@@ -133,7 +133,7 @@ def pairs(  # type: ignore[no-untyped-def]
     """Fills (index, rows) with output pairs from where `state` = (i, rows of it done, next row) stands.
 
     every_match: one pair per row of the entry; once: one pair with row 0 if it has rows; absent: one pair
-    with row 0 if it has none. A pair counts pair_bytes and its row's size against limit_bytes, which only a
+    with row 0 if it has none. A pair counts pair_bytes[i] and its row's size against limit_bytes, which only a
     single pair may exceed. Returns the number of pairs; the work is done when state[0] = entries.size.
     """
     filled = 0
@@ -150,21 +150,21 @@ def pairs(  # type: ignore[no-untyped-def]
                 index[filled] = i
                 rows[filled] = 0
                 filled += 1
-                left -= pair_bytes
+                left -= pair_bytes[i]
             i += 1
             continue
         if done == 0:
             at = _first_row(entry, fixed)
         while done < count and filled < index.size:
             size = row_bytes(at, variable_at, variable, end_bytes)
-            if filled > 0 and left < pair_bytes + size:
+            if filled > 0 and left < pair_bytes[i] + size:
                 left = np.int64(0)
                 break
             index[filled] = i
             rows[filled] = at
             filled += 1
             done += 1
-            left -= pair_bytes + size
+            left -= pair_bytes[i] + size
             at += size
         if done < count:
             break

@@ -30,6 +30,8 @@ ENTRY_SHARE_MAX = 1 / 8  # of the arena that one key may take
 SIZE_MIN_BYTES = HEADER_BYTES + 16384
 SIZE_MAX_BYTES = 8 << 30  # positions are 31 bits of 4-byte units
 
+_FORMAT = 1  # of a region's content: to be raised with every change of it
+
 # Fields of the header, 8 bytes each
 _IDENTITY, _DIRTY, _SLOTS, _TAIL, _ENTRIES, _ROWS, _SIGHTINGS, _BAR, _WINDOW, _DRAIN, _RECENT = range(11)
 
@@ -43,27 +45,33 @@ class DensityFrontStage:
     Guarantee: an answer is the complete set of rows of its key in the table's version, or a miss. A process
     that dies while it changes the region leaves it marked, and the next one starts cold.
 
-    Memory: exactly the region. Cost: one or two cache misses per probe; a compaction moves the region's
+    Memory: the region, and up to `decode_bytes` while it admits. Cost: one or two cache misses per probe; a compaction moves the region's
     bytes once, and happens after at least SLACK_SHARE of it was filled anew.
     """
 
     def __init__(
-        self, region: Region, *, layout: RowLayout, fixed: bool, identity: str, row_bytes: float
+        self,
+        region: Region,
+        *,
+        layout: RowLayout,
+        fixed: bool,
+        identity: str,
+        row_bytes: float,
+        decode_bytes: int,
     ) -> None:
         self.layout, self._region, self._fixed = layout, region, fixed
+        self._decode_bytes = decode_bytes // 2  # rows that are not inserted after all are filtered by a copy
         self._words = region.bytes[:HEADER_BYTES].view(np.uint64)
         self._floats = region.bytes[:HEADER_BYTES].view(np.float64)
         self._lines = max(1, int(region.size_bytes * SKETCH_SHARE) // 64)
         self._sketch = region.address + HEADER_BYTES
         self._arena = self._sketch + 64 * self._lines
-        self._arena_bytes = (
-            (min(region.size_bytes, SIZE_MAX_BYTES) - HEADER_BYTES - 64 * self._lines) // 8 * 8
-        )
+        self._arena_bytes = (region.size_bytes - HEADER_BYTES - 64 * self._lines) // 8 * 8
         self._position_bits = (self._arena_bytes // kernels.UNIT_BYTES + 1).bit_length()
         self._row_shape = layout.kernel_shape
         self._entry_bytes_expected = row_bytes + 4 + SLOT_BYTES
         self._identity = np.uint64(
-            int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8], "little") | 1
+            int.from_bytes(hashlib.sha256(f"{_FORMAT} {identity}".encode()).digest()[:8], "little") | 1
         )
         self._cold_starts = 0
         if not self._is_usable():
@@ -75,8 +83,7 @@ class DensityFrontStage:
             self._arena, self._slots, self._slot_count, self._position_bits, self._fixed,
             keys.prefix, keys.valid, keys.hashes, keys.offsets, keys.data_address, entries,
         )  # fmt: skip
-        self._floats[_WINDOW] += len(keys)
-        self._floats[_RECENT] += len(keys)
+        self._count_rows(present + absent)
         return Answers(entries=entries, present=present, absent=absent, nulls=nulls)
 
     def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
@@ -96,16 +103,19 @@ class DensityFrontStage:
         if first >= stop:
             return
         counts = matches.counts[first - matches.first_key : stop - matches.first_key]
-        keys = waiting.keys.slice(first, stop)
-        estimates, chosen = self._sight(keys, waiting.sightings[first:stop], counts)
+        keys, sightings = waiting.keys.slice(first, stop), waiting.sightings[first:stop]
+        self._count_rows(int(sightings.sum()))
+        estimates, chosen = self._sight(keys, sightings, counts)
         if not chosen.any():
             return
         before = int(matches.counts[: first - matches.first_key].sum())
         mine = matches.row_at[before : before + int(counts.sum())]
-        picked = np.flatnonzero(chosen)
-        self._insert(
-            keys.take(picked), estimates[picked], counts[picked], mine[np.repeat(chosen, counts)], rows
-        )
+        mine, picked = mine[np.repeat(chosen, counts)], np.flatnonzero(chosen)
+        keys, estimates, counts = keys.take(picked), estimates[picked], counts[picked]
+        key_ends = np.concatenate([[0], np.cumsum(counts)])
+        for start, stop in self._pieces(key_ends, rows.sizes(mine)):
+            row_at = mine[key_ends[start] : key_ends[stop]]
+            self._insert(keys.slice(start, stop), estimates[start:stop], counts[start:stop], row_at, rows)
 
     def adapt(self) -> None:
         drain, recent = self._floats[_DRAIN], self._floats[_RECENT]
@@ -137,6 +147,21 @@ class DensityFrontStage:
     @property
     def _slots(self) -> int:
         return self._arena + self._arena_bytes - 4 * self._slot_count
+
+    def _count_rows(self, rows: int) -> None:
+        """Rows count once, when they are answered: here if they hit, else when their key comes from R."""
+        self._floats[_WINDOW] += rows
+        self._floats[_RECENT] += rows
+
+    def _pieces(self, key_ends: I64, row_sizes: I64) -> Iterator[tuple[int, int]]:
+        """Runs of keys whose rows may be decoded together. A key whose rows take more than that is left out."""
+        reached = np.concatenate([[0], np.cumsum(row_sizes)])[key_ends]
+        start, keys = 0, key_ends.size - 1
+        while start < keys:
+            stop = int(np.searchsorted(reached, reached[start] + self._decode_bytes, side="right")) - 1
+            if stop > start:
+                yield start, stop
+            start = max(stop, start + 1)
 
     def _sight(self, keys: KeyBatch, sightings: I64, counts: I64) -> tuple[I64, np.ndarray]:
         """(estimated frequencies, who may be dense enough)"""

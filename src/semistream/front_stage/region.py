@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import mmap
 import os
-import shutil
 import stat
 import tempfile
 import time
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from semistream.core.arrow import address_of
 
 DIRECTORY_VARIABLE = "SEMISTREAM_FRONT_STAGE_DIR"
-UNUSED_SECONDS_MAX = 6 * 3600
+UNUSED_SECONDS_MAX = 3600
 
 
 class Region:
@@ -46,25 +45,49 @@ class Region:
 
     @classmethod
     def shared(cls, path: Path, size_bytes: int) -> Region | None:
-        """The file's memory, locked for this process; None if another process has it or there is no room."""
+        """The file's memory, locked for this process; None if another process has it. OSError if there is no
+        room for it, or no right to write there."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            descriptor = os.open(path, flags, 0o600)
-        except OSError:
-            return None
+        descriptor = os.open(path, flags, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fresh = os.fstat(descriptor).st_size != size_bytes
             if fresh:
-                _remove_unused(path.parent)
                 os.ftruncate(descriptor, 0)
                 # Without room for it a later store into the mapping would kill the process.
                 os.posix_fallocate(descriptor, 0, size_bytes)
             os.utime(descriptor)
             return cls(mmap.mmap(descriptor, size_bytes), fresh=fresh, descriptor=descriptor)
-        except OSError:
+        except BlockingIOError:
             os.close(descriptor)
             return None
+        except OSError:
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
+            raise
+
+    @classmethod
+    def of_query(cls, query_id: str, name: str, size_bytes: int) -> Region | None:
+        """The front stage `name` of a query on this machine, in memory-backed storage if it has room; None if
+        another process uses it. Where no place has room for it, a private one, which is forgotten when closed.
+
+        The directory belongs to this user alone; what nobody has used for an hour is removed.
+        """
+        for root in _roots():
+            base = root / f"semistream-{os.getuid()}"
+            try:
+                base.mkdir(mode=0o700, exist_ok=True)
+                found = base.lstat()
+                if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+                    continue
+                _remove_unused(base)
+                directory = base / query_id
+                directory.mkdir(mode=0o700, exist_ok=True)
+                os.utime(directory)
+                return cls.shared(directory / f"{name}.front", size_bytes)
+            except OSError:
+                continue
+        return cls.private(size_bytes)
 
     def close(self) -> None:
         """Gives the lock back. The addresses must not be used any more."""
@@ -83,41 +106,33 @@ def _file_id(descriptor: int) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def query_directory(query_id: str) -> Path | None:
-    """Where the front stages of one query are kept on this machine; None if there is no safe place.
-
-    Memory-backed if possible. The directory belongs to this user alone; what nobody has used for some hours
-    is removed when something new is made.
-    """
-    for root in _roots():
-        base = root / f"semistream-{os.getuid()}"
-        try:
-            base.mkdir(mode=0o700, exist_ok=True)
-            found = base.lstat()
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-                continue
-            directory = base / query_id
-            if not directory.exists():
-                _remove_unused(base)
-                directory.mkdir(mode=0o700, exist_ok=True)
-            os.utime(directory)
-            return directory
-        except OSError:
-            continue
-    return None
-
-
 def _roots() -> list[Path]:
     chosen = os.environ.get(DIRECTORY_VARIABLE)
     return [Path(chosen)] if chosen else [Path("/dev/shm"), Path(tempfile.gettempdir())]
 
 
 def _remove_unused(base: Path) -> None:
+    """Removes every front stage that no process has opened for a while, of whatever query."""
     oldest = time.time() - UNUSED_SECONDS_MAX
-    for entry in base.iterdir():
+    for directory in base.iterdir():
         with contextlib.suppress(OSError):
-            if entry.stat().st_mtime < oldest:
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            is_old = directory.stat().st_mtime < oldest
+            for file in directory.iterdir():
+                if file.stat().st_mtime < oldest and not _is_locked(file):
+                    file.unlink()
+            if is_old:
+                directory.rmdir()  # fails if it still holds anything
+
+
+def _is_locked(file: Path) -> bool:
+    descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
 
 
 def boot_id() -> str:

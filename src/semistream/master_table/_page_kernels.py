@@ -357,8 +357,8 @@ def match(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Finds the values of all rows of the keys, page by page; copies nothing.
 
-    Slot s of the plan is page pages[s], and in memory at page_at[s - window] while the window lasts; key k may
-    be in slots first_slot[k] to last_slot[k]. Goes on where `state` stands until the keys' pages lie behind
+    Slot s of the plan is page pages[s - window], in memory at page_at[s - window] while the window lasts; key k
+    may be in slots first_slot[k] to last_slot[k]. Goes on where `state` stands until the keys' pages lie behind
     the window, or row_at is full; counts[k] and row_at grow by the rows found. Every row that an answer
     depends on is verified: those found, and the one before and behind them.
     """
@@ -378,7 +378,7 @@ def match(  # type: ignore[no-untyped-def]
             if rows == 0 or HEADER_BYTES + rows * short > page_bytes:
                 outcome = DAMAGED
                 break
-            row_seed = _row_seed(seed, pages[slot], rows)
+            row_seed = _row_seed(seed, pages[slot - window], rows)
             if row < 0:
                 if k >= group + GROUP_KEYS or group < 0:
                     group = k

@@ -20,8 +20,8 @@ import pyarrow as pa
 from semistream.core.budget import parse_bytes
 from semistream.core.keys import KeyEncoder, canonical_type
 from semistream.core.rows import RowLayout, value_width_bytes
-from semistream.errors import ConfigError, SchemaError, StoreError
-from semistream.master_table.files import exclusive_lock, sync_directory
+from semistream.errors import ConfigError, CorruptionError, SchemaError, StoreError
+from semistream.master_table.files import DRAFT_SUFFIX, exclusive_lock, sync_directory
 from semistream.master_table.manifest import FILE_NAME, Column, Manifest, Version
 from semistream.master_table.page_store import MasterTable
 from semistream.master_table.shard_file import ShardInfo, ShardWriter, short_bytes
@@ -53,7 +53,7 @@ class ShardSpec:
 def write_shard(spec: ShardSpec, shard: int, batches: Iterable[pa.RecordBatch]) -> ShardInfo:
     """Writes rows that are sorted by key, and all belong to `shard`, into a new file.
 
-    Memory: one batch and one write buffer. A second attempt writes a second file: the manifest names one.
+    Memory: one batch, and a write buffer of 1 MiB or two pages. A second attempt writes a second file: the manifest names one.
     """
     schema, count = spec.schema, spec.key_columns
     encoder = KeyEncoder([field.type for field in list(schema)[:count]])
@@ -129,7 +129,8 @@ class Draft:
         )
         manifest = base.with_version(version, keep=VERSIONS_KEPT)
         try:
-            sync_directory(store / self.spec.directory)
+            for directory in (self.spec.directory, SHARD_DIRECTORY):
+                sync_directory(store / directory)
             manifest.write(store)
         except OSError as error:
             raise _not_written("the manifest", store / FILE_NAME, error) from error
@@ -160,8 +161,9 @@ def draft_store(
     with exclusive_lock(store / LOCK_FILE) as free:
         if not free:
             raise StoreError(f"{store} is being prepared by another process.", hint="wait for it to finish.")
-        manifest = Manifest.read(store) if (store / FILE_NAME).exists() else None
-        remove_leftovers(store, manifest)
+        manifest = _usable_manifest(store)
+        if manifest or not (store / FILE_NAME).exists():
+            remove_leftovers(store, manifest)
         directory = f"{SHARD_DIRECTORY}/{secrets.token_hex(8)}"
         (store / directory).mkdir()
         spec = ShardSpec(
@@ -181,12 +183,20 @@ def draft_store(
 
 def _abandon(store: Path, directory: str) -> None:
     """Removes a draft, unless it was committed: whatever went wrong behind the commit does not undo it."""
-    manifest = Manifest.read(store) if (store / FILE_NAME).exists() else None
+    manifest = _usable_manifest(store)
     if manifest and any(Path(shard.file).parent == Path(directory) for shard in manifest.newest.shards):
         return
     shutil.rmtree(store / directory, ignore_errors=True)
-    if manifest is None:
+    if not (store / FILE_NAME).exists():
         _remove_empty_store(store)
+
+
+def _usable_manifest(store: Path) -> Manifest | None:
+    """None where there is none, or a damaged one: what it named cannot be read any more, only replaced."""
+    try:
+        return Manifest.read(store) if (store / FILE_NAME).exists() else None
+    except CorruptionError:
+        return None
 
 
 def arrange_columns(schema: pa.Schema, key: list[str]) -> tuple[Column, ...]:
@@ -225,6 +235,8 @@ def remove_leftovers(store: Path, manifest: Manifest | None) -> None:
                 file.unlink(missing_ok=True)
         if not any(directory.iterdir()):
             directory.rmdir()
+    for draft in store.glob(f".{FILE_NAME}.*{DRAFT_SUFFIX}"):
+        draft.unlink(missing_ok=True)
 
 
 def build_store(
@@ -272,7 +284,10 @@ def _check_page_bytes(page_size: int | str) -> int:
 
 def _is_foreign(store: Path) -> bool:
     """Is there anything in the directory that a killed first build would not have left?"""
-    return any(entry.name not in (SHARD_DIRECTORY, LOCK_FILE) for entry in store.iterdir())
+    return any(
+        entry.name not in (SHARD_DIRECTORY, LOCK_FILE) and not entry.name.endswith(DRAFT_SUFFIX)
+        for entry in store.iterdir()
+    )
 
 
 def _remove_empty_store(store: Path) -> None:

@@ -22,7 +22,7 @@ from semistream.core.arrow import address_of
 
 I64 = npt.NDArray[np.int64]
 
-READ_BUFFER_BYTES = 256 << 10
+READ_BUFFER_BYTES = 128 << 10
 MAPPED_FILES_MAX = 64
 _MAPPED_BLOCKS_AT_ONCE = 1 << 14
 
@@ -107,7 +107,7 @@ class LocalFile:
         return os.fstat(self._descriptor).st_size
 
     def blocks_at_once(self, block_bytes: int) -> int:
-        return max(1, READ_BUFFER_BYTES // block_bytes)
+        return read_buffer_bytes(block_bytes) // block_bytes
 
     def prefetch(self, blocks: I64, block_bytes: int) -> None:
         _advise_blocks(np.int32(self._descriptor), blocks, block_bytes, np.int32(_WILL_NEED))
@@ -155,6 +155,10 @@ class MappedFile(LocalFile):
         self._mapping.madvise(mmap.MADV_RANDOM)
         self._base = address_of(np.frombuffer(self._mapping, np.uint8))
 
+    @property
+    def is_removed(self) -> bool:
+        return os.fstat(self._descriptor).st_nlink == 0
+
     def blocks_at_once(self, block_bytes: int) -> int:
         return _MAPPED_BLOCKS_AT_ONCE
 
@@ -176,8 +180,8 @@ def is_mapping_allowed() -> bool:
 
 
 def read_buffer_bytes(block_bytes: int) -> int:
-    """Memory a file's reader takes on this machine."""
-    return 0 if is_mapping_allowed() else max(READ_BUFFER_BYTES, block_bytes)
+    """The most memory that a file's reader takes; where files can be mapped, none."""
+    return max(READ_BUFFER_BYTES, block_bytes)
 
 
 def open_file(path: Path) -> BlockFile:
@@ -191,6 +195,8 @@ def open_file(path: Path) -> BlockFile:
     found = path.stat()
     identity = (str(path), found.st_ino, found.st_size)
     if identity not in _mapped:
+        for removed in [known for known, file in _mapped.items() if file.is_removed]:
+            del _mapped[removed]  # its disk space is free only when nobody has it open
         try:
             _mapped[identity] = MappedFile(path)
         except (OSError, ValueError):  # an empty file, or a file system that cannot map
@@ -201,9 +207,13 @@ def open_file(path: Path) -> BlockFile:
     return _mapped[identity]
 
 
+DRAFT_SUFFIX = ".draft"
+
+
 def write_atomically(path: Path, content: bytes) -> None:
-    """Readers see the old content or the new, never a mixture; the new one survives a power cut."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    """Readers see the old content or the new, never a mixture; the new one survives a power cut. A process
+    killed meanwhile leaves a file whose name ends in DRAFT_SUFFIX."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}{DRAFT_SUFFIX}")
     try:
         with draft.open("wb") as file:
             file.write(content)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from semistream.core.keys import KeyEncoder
 from semistream.core.rows import RowLayout
-from semistream.errors import ConfigError, StoreError
+from semistream.errors import ConfigError, CorruptionError, StoreError
 from semistream.master_table.manifest import Manifest, Version
 from semistream.master_table.shard_file import ShardReader, short_bytes
 
@@ -96,13 +96,18 @@ class MasterTable:
         return sum(self.info.shards[shard].fence_bytes for shard in shards)
 
     def open_shard(self, shard: int) -> ShardReader:
-        """CorruptionError if the file is missing, cut off, or its fences are damaged."""
+        """CorruptionError if the file is missing, cut off, or its fences are damaged; StoreError if this
+        version was replaced meanwhile."""
         if not 0 <= shard < self.shards:
             raise ConfigError(f"there is no shard {shard} (of {self.shards}).", hint="count from 0.")
         info = self.info.shards[shard]
-        return ShardReader.open(
-            self._path / info.file, info, page_bytes=self.page_bytes, fixed=self.key_encoder.fixed
-        )
+        file = self._path / info.file
+        try:
+            return ShardReader.open(file, info, page_bytes=self.page_bytes, fixed=self.key_encoder.fixed)
+        except CorruptionError:
+            if not file.exists():
+                MasterTable.open(self._path, version=self.version)
+            raise
 
     def verify(self) -> Iterator[int]:
         """Checks every page of every shard; yields counts of pages for a progress bar."""

@@ -27,6 +27,7 @@ from semistream.master_table.fences import FenceBuilder, Fences
 from semistream.master_table.files import BlockFile, MappedFile, open_file
 
 I64 = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 
 MAGIC = b"semistrm"
 FORMAT_VERSION = 1
@@ -249,7 +250,7 @@ class ShardReader:
         content = np.empty(info.fence_bytes + _FOOTER.size, np.uint8)
         self._file.read(info.pages * self.page_bytes, content)
         fences = content[: info.fence_bytes]
-        expected = _footer(self.page_bytes, info.pages, info.rows, info.seed, fences.tobytes())
+        expected = _footer(self.page_bytes, info.pages, info.rows, info.seed, fences)
         if content[info.fence_bytes :].tobytes() != expected:
             raise CorruptionError(
                 f"the fences or the footer of the shard file {self.path} (behind page {info.pages - 1:,}) do not "
@@ -264,12 +265,12 @@ class ShardReader:
             ) from None
 
 
-def _footer(page_bytes: int, pages: int, rows: int, seed: int, fences: bytes) -> bytes:
+def _footer(page_bytes: int, pages: int, rows: int, seed: int, fences: bytes | Bytes) -> bytes:
     fence_sum = _sum(fences, seed)
     head = _FOOTER.pack(MAGIC, FORMAT_VERSION, page_bytes, pages, rows, seed, len(fences), fence_sum, 0)[:-8]
     return head + struct.pack("<Q", _sum(head, seed))
 
 
-def _sum(content: bytes, seed: int) -> int:
-    array = np.frombuffer(content, np.uint8) if content else np.zeros(0, np.uint8)
+def _sum(content: bytes | Bytes, seed: int) -> int:
+    array = np.frombuffer(content, np.uint8) if len(content) else np.zeros(0, np.uint8)
     return int(hashing.checksum(address_of(array), len(content), np.uint64(seed)))

@@ -30,7 +30,7 @@ from rich.console import Console
 
 import semistream as ss
 from semistream.spark.bench_report import checks, results_table, short_count
-from semistream.spark.session import local_session
+from semistream.spark.session import COMPARISON_CONF, local_session
 from semistream.workloads.tables import (
     KEY,
     TABLE_ROW_BYTES,
@@ -51,9 +51,8 @@ WARM_BATCH_ROWS = 1_000_000
 
 FileSet = list[Path]
 
-_CHECKPOINT_FILES = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
+# Turns are read from their query's progress after they end.
+_SESSION_CONF = COMPARISON_CONF | {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +122,7 @@ def run(
     console = console or Console()
     out.parent.mkdir(parents=True, exist_ok=True)
     work = out.parent / "bench-work"
-    spark = local_session("semistream-bench", cores=CORES, driver_memory="4g", conf=_session_conf())
+    spark = local_session("semistream-bench", cores=CORES, driver_memory="4g", conf=_SESSION_CONF)
     results: list[dict[str, Any]] = []
     try:
         for rows in sizes:
@@ -333,20 +332,6 @@ def optimal_hit_ratio(zipf: ZipfConfig, file_sets: Iterable[FileSet], cached_row
         rows += len(ranks)
         hits += int((ranks < cached_rows).sum())
     return hits / rows
-
-
-def _session_conf() -> dict[str, str]:
-    return {
-        # Turns are read from their query's progress after they end.
-        "spark.sql.streaming.numRecentProgressUpdates": "10000",
-        # Spark at its best: with the default of 10 MB it would shuffle and sort the whole table for every
-        # batch of 1 M rows (13 instead of 3 s at 10 M rows). With this it sends each batch to both tasks
-        # as a hash table and streams the table past it. The smallest table is larger than this limit.
-        "spark.sql.autoBroadcastJoinThreshold": "64MB",
-        # On a local path the default manager starts a dozen `readlink` and `chmod` processes a batch, which
-        # is 0.1 s of every batch of every side here and nothing on a cluster's file system.
-        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
-    }
 
 
 def _count_and_checksum(rows: DataFrame) -> Row:

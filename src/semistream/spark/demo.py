@@ -23,18 +23,11 @@ from semistream.spark.demo_data import FILES_PER_BATCH, clean_directory, write_c
 from semistream.spark.demo_report import OUTPUT, Run, Steps, counted, results
 from semistream.spark.follow import follow
 from semistream.spark.quiet import available_cores, quiet_session
+from semistream.spark.session import COMPARISON_CONF
 from semistream.workloads.zipf import ZipfConfig, ZipfKeys
 
 MEMORY_SHARE = 0.05
 STREAM_KEY, TABLE_KEY = "custkey", "c_custkey"
-# As in the benchmark: without the first, Spark would sort the whole table for every batch; the second
-# saves a dozen processes a batch on a local path. Both sides run with them.
-_SESSION_CONF = {
-    "spark.sql.autoBroadcastJoinThreshold": "64MB",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +62,7 @@ def run_demo(config: DemoConfig, directory: Path, *, console: Console, debug: bo
         )
         done(f"{orders:,} orders in {config.batches} micro-batches")
     with steps.step("starting Spark on this machine") as done:
-        spark = quiet_session("semistream-demo", debug=debug, conf=_SESSION_CONF)
+        spark = quiet_session("semistream-demo", debug=debug, conf=COMPARISON_CONF)
         done(f"version {spark.version}, {available_cores()} cores")
     try:
         _Joins(spark, directory, config, keys, steps).run()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -21,12 +22,15 @@ from pyspark.sql import types as T
 from pyspark.taskcontext import TaskContext
 
 from semistream.access_path.planned import ReadCosts
+from semistream.core.arrow import validity
 from semistream.core.budget import format_bytes, parse_bytes
+from semistream.core.keys import KeyEncoder
 from semistream.core.loop import JoinShape
 from semistream.core.metrics import JoinMetrics
-from semistream.errors import BudgetError, ConfigError
-from semistream.front_stage.region import Region, boot_id, query_directory
+from semistream.errors import BudgetError, ConfigError, StoreError
+from semistream.front_stage.region import Region, boot_id
 from semistream.joins import (
+    RegionSource,
     check_algorithm,
     minimum_bytes,
     private_region,
@@ -36,7 +40,15 @@ from semistream.joins import (
 )
 from semistream.master_table.page_store import MasterTable
 from semistream.spark.metrics import OBSERVATION_PREFIX
-from semistream.spark.schemas import numbered, parallelism, quoted, shard_column, spark_fields, stream_schema
+from semistream.spark.schemas import (
+    check_key_type,
+    numbered,
+    parallelism,
+    quoted,
+    shard_column,
+    spark_fields,
+    stream_schema,
+)
 
 METRICS_COLUMN = "__semistream_metrics"
 _METRICS_TYPE = pa.binary()  # counters as little-endian 64-bit numbers: the cheapest column to carry as nulls
@@ -73,7 +85,7 @@ def join_stream(
     how: str,
     memory: int | str,
     algorithm: str,
-    columns: list[str] | None,
+    columns: str | list[str] | None,
     suffix: str | None,
     tasks: int | None,
 ) -> DataFrame:
@@ -108,6 +120,8 @@ def join_stream(
     if not shape.kind.absent:
         for name in keys:
             rows = rows.where(F.col(quoted(name)).isNotNull())
+    for name in keys:
+        check_key_type(stream.schema[name])
     placed = rows.repartitionById(count, shard_column(rows, keys, table.shards, with_nulls=shape.kind.absent))
     values = spark_fields(list(shape.output_schema)[len(names) :])
     fields = [*(T.StructField(f.name, f.dataType, True, f.metadata) for f in stream.schema.fields), *values]
@@ -129,45 +143,85 @@ def _task(spec: TaskSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Re
 def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One task of one micro-batch: joins its rows, then sends one extra row that carries the metrics."""
     started, cpu_started = time.perf_counter_ns(), time.process_time_ns()
-    context = TaskContext.get()
-    assert context is not None
-    task = context.partitionId()
+    schema, metrics = None, JoinMetrics()
+    for rows in _joined_rows(spec, batches, metrics):
+        schema = schema or _with_metrics(rows.schema)
+        yield _data(rows, schema)
+    metrics.task_ns = time.perf_counter_ns() - started
+    metrics.cpu_ns = time.process_time_ns() - cpu_started
+    yield _carrier(metrics, schema or _with_metrics(spec.shape.output_schema))
+
+
+def _joined_rows(
+    spec: TaskSpec, batches: Iterator[pa.RecordBatch], metrics: JoinMetrics
+) -> Iterator[pa.RecordBatch]:
+    """The join's output; its counters are added to `metrics` at the end."""
+    key_types = [spec.shape.output_schema.field(position).type for position in spec.shape.key_positions]
+    encoder, task = KeyEncoder(key_types), None
+    for batch in batches:
+        task = _task_of(spec, encoder, batch)
+        if task is not None:
+            batches = itertools.chain([batch], batches)
+            break
+        yield from _without_keys(spec, batch, metrics)
+    if task is None:
+        return
     table = MasterTable.open(spec.path, version=spec.version)
     if table.store_id != spec.store_id:
-        raise ConfigError(
+        raise StoreError(
             f"the master table at {spec.path} was replaced by another one.", hint="start the query again."
         )
-    query = context.getLocalProperty("sql.streaming.queryId")
-    source = private_region
-    if query:
-        digest = hashlib.sha256(spec.identity(task).encode()).hexdigest()[:16]
-
-        def source(size_bytes: int) -> Region | None:
-            directory = query_directory(query)
-            return Region.shared(directory / f"{digest}.front", size_bytes) if directory else None
-
     with start_join(
         table,
         spec.shape,
         algorithm=spec.algorithm,
         memory_bytes=spec.task_bytes,
         shards=shards_of_task(task, spec.tasks, table.shards),
-        region_source=source,
+        region_source=_region_source(spec, task),
         identity=spec.identity(task),
         costs=_costs.setdefault(spec.path, ReadCosts()),
     ) as join:
-        schema = None
         for batch in batches:
-            for rows in join.push(batch):
-                schema = schema or _with_metrics(rows.schema)
-                yield _data(rows, schema)
-        for rows in join.flush():
-            schema = schema or _with_metrics(rows.schema)
-            yield _data(rows, schema)
-        metrics = join.finish()
-        metrics.task_ns = time.perf_counter_ns() - started
-        metrics.cpu_ns = time.process_time_ns() - cpu_started
-        yield _carrier(metrics, schema or _with_metrics(spec.shape.output_schema))
+            yield from join.push(batch)
+        yield from join.flush()
+        metrics.add(join.finish())
+
+
+def _task_of(spec: TaskSpec, encoder: KeyEncoder, batch: pa.RecordBatch) -> int | None:
+    """Which task this is, told by its first row that has a key.
+
+    Not by Spark's number of the partition: that is counted in the last frame of the stage, so behind the join
+    a `coalesce` or a `union` changes it.
+    """
+    keys = [batch.column(position) for position in spec.shape.key_positions]
+    valid = np.logical_and.reduce([validity(key) for key in keys])
+    if not valid.any():
+        return None
+    at = int(valid.argmax())
+    shards = encoder.shards([key.slice(at, 1) for key in keys], spec.shape.shards)
+    return int(shards[0]) % spec.tasks
+
+
+def _without_keys(spec: TaskSpec, batch: pa.RecordBatch, metrics: JoinMetrics) -> Iterator[pa.RecordBatch]:
+    """Rows whose keys are null match nothing, whatever task this may be."""
+    rows = batch.num_rows
+    metrics.add(JoinMetrics(rows_in=rows, null_keys=rows, rows_unmatched=rows))
+    if rows and spec.shape.kind.absent:
+        metrics.rows_out += rows
+        fields = spec.shape.value_fields
+        columns = [*batch.columns, *(pa.nulls(rows, field.type) for field in fields)]
+        names = spec.shape.output_schema.names
+        yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _region_source(spec: TaskSpec, task: int) -> RegionSource:
+    """Streaming queries keep the front stage for the next micro-batch."""
+    context = TaskContext.get()
+    query = context.getLocalProperty("sql.streaming.queryId") if context else None
+    if not query:
+        return private_region
+    name = hashlib.sha256(spec.identity(task).encode()).hexdigest()[:16]
+    return lambda size_bytes: Region.of_query(query, name, size_bytes)
 
 
 _costs: dict[str, ReadCosts] = {}

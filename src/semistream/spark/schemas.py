@@ -18,15 +18,24 @@ def master_schema(df: DataFrame) -> pa.Schema:
 
 
 def stream_schema(df: DataFrame) -> pa.Schema:
-    """The stream's Arrow schema; the join reads its key columns only, so any other type may pass."""
+    """The stream's Arrow schema. The join reads its key columns only: any other type that Arrow knows may pass."""
     fields = []
     for field in df.schema.fields:
         try:
-            kind = _stored_type(field)
-        except SchemaError:
             kind = to_arrow_type(field.dataType, timezone="UTC")
+        except PySparkException:
+            raise SchemaError(
+                f"the stream's column '{field.name}' has the type {field.dataType.simpleString()}, which Spark "
+                "cannot send to Python.",
+                hint=f"cast or drop '{field.name}' before the join.",
+            ) from None
         fields.append(pa.field(field.name, kind))
     return pa.schema(fields)
+
+
+def check_key_type(field: T.StructField) -> None:
+    """SchemaError for a key that Spark compares in another way than by its bytes."""
+    _stored_type(field)
 
 
 def _stored_type(field: T.StructField) -> pa.DataType:

@@ -18,6 +18,19 @@ from semistream.spark.java import ensure_java
 
 LogLevel = Literal["OFF", "ERROR", "WARN", "INFO"]
 
+# For comparing joins on one machine; every side runs with them.
+COMPARISON_CONF = {
+    # Spark at its best: with the default of 10 MB it would shuffle and sort the whole table for every batch of
+    # 1 M rows (13 instead of 3 s at 10 M rows). With this it sends each batch to all tasks as a hash table and
+    # streams the table past it. The smallest table of the benchmark is larger than this limit.
+    "spark.sql.autoBroadcastJoinThreshold": "64MB",
+    # On a local path the default manager starts a dozen `readlink` and `chmod` processes a batch, which is 0.1 s
+    # of every batch of every side here and nothing on a cluster's file system.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
 _JVM_OPTIONS = "spark.driver.extraJavaOptions"
 
 

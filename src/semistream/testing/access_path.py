@@ -33,7 +33,7 @@ def _planned(
     page_seconds, byte_seconds = LOOKUP_COSTS[costs]
     return PlannedAccess(
         table,
-        {shard: table.open_shard(shard) for shard in shards},
+        shards,
         budget=budget,
         metrics=metrics,
         costs=ReadCosts(page_seconds=page_seconds, byte_seconds=byte_seconds),

@@ -64,6 +64,9 @@ class RowsInMemory:
     def decode(self, row_at: I64) -> list[pa.Array]:
         return self.layout.decode(row_at)
 
+    def sizes(self, row_at: I64) -> I64:
+        return self.layout.sizes_at(row_at)
+
     def matches(self, ordered: Sequence[int], window_rows: int) -> Iterator[Matches]:
         """The rows of the keys, at most `window_rows` at a time, as an access path hands them out."""
         pending = [(position, at) for position, key in enumerate(ordered) for at in self._row_at.get(key, [])]

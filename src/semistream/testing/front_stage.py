@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -22,7 +23,9 @@ from semistream.testing.fakes import Row, RowsInMemory, encode_keys, waiting_for
 def _density(layout: RowLayout, fixed: bool) -> DensityFrontStage:
     # The smallest region there may be, so that some dozen keys fill it.
     region = Region.private(SIZE_MIN_BYTES)
-    return DensityFrontStage(region, layout=layout, fixed=fixed, identity="contract", row_bytes=200.0)
+    return DensityFrontStage(
+        region, layout=layout, fixed=fixed, identity="contract", row_bytes=200.0, decode_bytes=1500
+    )
 
 
 MAKERS: Mapping[type, Callable[..., Any]] = {
@@ -36,7 +39,7 @@ SCHEMAS = {
     "nothing": pa.schema([]),
 }
 KEYS = 200
-LIMITS = [ChunkLimit(bytes=size, pair_bytes=16) for size in (1, 100, 1 << 20)]
+LIMITS_BYTES = [1, 100, 1 << 20]
 
 
 def rows_of_key(key: int, schema: pa.Schema) -> list[Row]:
@@ -77,7 +80,7 @@ class FrontStageContract:
         stage = make(MAKERS, implementation, layout=RowLayout(SCHEMAS["number"], 2), fixed=True)
         answers = stage.probe(encode_keys([], fixed=True))
         assert answers.misses == 0
-        assert list(stage.pairs(answers, JOIN_KINDS["left"], LIMITS[-1])) == []
+        assert list(stage.pairs(answers, JOIN_KINDS["left"], _limit(1, 0))) == []
 
     @pytest.mark.parametrize("fixed", [True, False])
     @pytest.mark.parametrize("columns", SCHEMAS)
@@ -124,9 +127,15 @@ class FrontStageContract:
         answered = [i for i, is_known in enumerate(known) if is_known or numbers[i] is None]
         for kind in JOIN_KINDS.values():
             expected = [pair for i in answered for pair in _pairs_of(kind, i, rows[i])]
-            for limit in LIMITS:
+            for limit_bytes in LIMITS_BYTES:
+                limit = _limit(limit_bytes, len(numbers))
                 assert _all_pairs(stage, answers, kind, limit) == expected
         return [n for n, is_known in zip(numbers, known, strict=True) if n is not None and not is_known]
+
+
+def _limit(limit_bytes: int, rows: int) -> ChunkLimit:
+    """Stream rows of different size."""
+    return ChunkLimit(bytes=limit_bytes, pair_bytes=16 + np.arange(rows, dtype=np.int64) % 5)
 
 
 def _pairs_of(kind: JoinKind, index: int, rows: list[Row]) -> list[tuple[int, Row | None]]:

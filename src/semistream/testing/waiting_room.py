@@ -43,9 +43,13 @@ class WaitingRoomContract:
         assert room.count == 0
         assert room.take() is None
 
-    def test_the_capacity_is_reserved(self, implementation: type) -> None:
+    def test_what_it_holds_is_reserved(self, implementation: type) -> None:
+        budget = MemoryBudget(2000)
+        room = make(MAKERS, implementation, budget=budget, capacity_bytes=1 << 20)
+        assert room.put(*_arrivals([1, 2], 0, fixed=True)) == 2
+        assert 0 < budget.held_bytes == budget.peak_bytes
         with pytest.raises(BudgetError):
-            make(MAKERS, implementation, budget=MemoryBudget(100), capacity_bytes=101)
+            room.put(*_arrivals(list(range(100)), 2, fixed=True))
 
     @pytest.mark.parametrize("fixed", [True, False])
     @given(

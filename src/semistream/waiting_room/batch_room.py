@@ -22,7 +22,7 @@ class BatchRoom:
     """Holds rows up to `capacity_bytes`, bookkeeping for the drain included."""
 
     def __init__(self, budget: MemoryBudget, capacity_bytes: int) -> None:
-        self._reservation = budget.reserve("waiting room", capacity_bytes)
+        self._reservation = budget.reserve("waiting room", 0)
         self._capacity_bytes = capacity_bytes
         self._clear()
 
@@ -43,6 +43,7 @@ class BatchRoom:
                 hint="give the join more memory, or join before adding wide columns to the stream.",
             )
         if fitting:
+            self._reservation.resize(int(self._held_bytes + each * fitting))
             self._rows.append(rows.slice(0, fitting))
             self._keys.append(keys.slice(0, fitting))
             self._shards.append(shards[:fitting])
@@ -71,7 +72,7 @@ class BatchRoom:
         )
 
     def check_invariants(self) -> None:
-        assert self._held_bytes <= self._capacity_bytes == self._reservation.size_bytes
+        assert int(self._held_bytes) <= self._reservation.size_bytes <= self._capacity_bytes
         assert self._count == sum(rows.num_rows for rows in self._rows)
 
     def _clear(self) -> None:
