@@ -302,6 +302,12 @@ def insert(  # type: ignore[no-untyped-def]
     return placed, refused
 
 
+@njit(cache=True, inline="always")
+def _slot(position_bits, key_hash, offset):  # type: ignore[no-untyped-def]
+    tag = np.int64(key_hash & np.uint64((1 << (32 - position_bits)) - 1))
+    return np.uint32((tag << position_bits) | (offset // UNIT_BYTES + 1))
+
+
 @njit(cache=True)
 def _take_slot(slots, slot_count, position_bits, key_hash, offset):  # type: ignore[no-untyped-def]
     at = np.int64(multiply_high(key_hash, np.uint64(slot_count)))
@@ -309,8 +315,24 @@ def _take_slot(slots, slot_count, position_bits, key_hash, offset):  # type: ign
         at += 1
         if at == slot_count:
             at = np.int64(0)
-    tag = np.int64(key_hash & np.uint64((1 << (32 - position_bits)) - 1))
-    store_u32(slots + 4 * at, np.uint32((tag << position_bits) | (offset // UNIT_BYTES + 1)))
+    store_u32(slots + 4 * at, _slot(position_bits, key_hash, offset))
+
+
+@njit(cache=True)
+def _has_slot(slots, slot_count, position_bits, key_hash, offset):  # type: ignore[no-untyped-def]
+    """Would a probe for this hash come to the entry at `offset`?"""
+    at = np.int64(multiply_high(key_hash, np.uint64(slot_count)))
+    wanted = _slot(position_bits, key_hash, offset)
+    for _ in range(slot_count):
+        found = load_u32(slots + 4 * at)
+        if found == wanted:
+            return True
+        if found == np.uint32(0):
+            return False
+        at += 1
+        if at == slot_count:
+            at = np.int64(0)
+    return False
 
 
 @njit(cache=True)
@@ -388,8 +410,8 @@ def rebuild_slots(  # type: ignore[no-untyped-def]
 def is_sound(  # type: ignore[no-untyped-def]
     arena, tail, entries, rows, slots, slot_count, position_bits, fixed, variable_at, variable, end_bytes
 ):
-    """Does the chain of entries end exactly at the tail, with every row inside it and every entry in a
-    slot? A mapped file is believed only after this."""
+    """Does the chain of entries end exactly at the tail, with every row inside it, and are the slots those
+    of the entries and no others? A mapped file is believed only after this."""
     at = np.int64(0)
     seen_entries = seen_rows = 0
     smallest = 12 if fixed else 8
@@ -404,6 +426,8 @@ def is_sound(  # type: ignore[no-untyped-def]
             if not row_fits(arena + row, tail - row, variable_at, variable, end_bytes):
                 return False
             row += row_bytes(arena + row, variable_at, variable, end_bytes)
+        if not _has_slot(slots, slot_count, position_bits, _entry_hash(arena + at, fixed), at):
+            return False
         seen_entries += 1
         seen_rows += count
         at = (row + UNIT_BYTES - 1) // UNIT_BYTES * UNIT_BYTES
@@ -411,10 +435,5 @@ def is_sound(  # type: ignore[no-untyped-def]
         return False
     used = 0
     for i in range(slot_count):
-        slot = load_u32(slots + 4 * i)
-        if slot != np.uint32(0):
-            used += 1
-            position = np.int64(slot & np.uint32((1 << position_bits) - 1)) - 1
-            if position < 0 or position * UNIT_BYTES + smallest > tail:
-                return False
+        used += load_u32(slots + 4 * i) != np.uint32(0)
     return used == entries
