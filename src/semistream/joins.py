@@ -26,8 +26,8 @@ ALGORITHMS = {
     "adaptive": "density front stage, waiting room of a batch, planned access",
 }
 
-WAITING_SHARE = 1 / 20
-OUTPUT_SHARE = 1 / 24
+WAITING_SHARE = 1 / 32
+OUTPUT_SHARE = 1 / 48
 WAITING_BYTES_MIN = 128 << 10
 WAITING_BYTES_MAX = 64 << 20
 OUTPUT_BYTES_MIN = 64 << 10
@@ -46,23 +46,27 @@ class MemorySplit:
     front_stage_bytes: int
 
     @classmethod
-    def of(cls, table: MasterTable, shards: list[int], total_bytes: int) -> MemorySplit:
-        """The front stage's part is below SIZE_MIN_BYTES, or negative, if the total is too little."""
+    def of(cls, total_bytes: int, path_bytes: int) -> MemorySplit:
+        """What is left beside the access path. The front stage's part is below SIZE_MIN_BYTES, or negative, if
+        the total is too little."""
         waiting = max(WAITING_BYTES_MIN, min(WAITING_BYTES_MAX, int(total_bytes * WAITING_SHARE)))
         output = max(OUTPUT_BYTES_MIN, min(OUTPUT_BYTES_MAX, int(total_bytes * OUTPUT_SHARE)))
-        path = (
-            table.fence_bytes(shards) + read_buffer_bytes(table.page_bytes) + row_address_bytes(total_bytes)
-        )
-        front = min(total_bytes - path - waiting - output, SIZE_MAX_BYTES) // 8 * 8
+        front = min(total_bytes - path_bytes - waiting - output, SIZE_MAX_BYTES) // 8 * 8
         return cls(
             total_bytes=total_bytes, waiting_bytes=waiting, output_bytes=output, front_stage_bytes=front
         )
 
 
+def path_bytes_max(table: MasterTable, shards: list[int], total_bytes: int) -> int:
+    """The most that the access path takes; a task that can map its files needs no page buffer."""
+    buffer = read_buffer_bytes(table.page_bytes)
+    return table.fence_bytes(shards) + buffer + row_address_bytes(total_bytes)
+
+
 def minimum_task_bytes(table: MasterTable, shards: list[int]) -> int:
     """The least a task that serves these shards can work with, to within 2 %."""
     enough = WAITING_BYTES_MIN + OUTPUT_BYTES_MIN + SIZE_MIN_BYTES
-    while MemorySplit.of(table, shards, enough).front_stage_bytes < SIZE_MIN_BYTES:
+    while MemorySplit.of(enough, path_bytes_max(table, shards, enough)).front_stage_bytes < SIZE_MIN_BYTES:
         enough += enough // 64
     return enough
 
@@ -235,14 +239,16 @@ def start_join(
     """
     check_algorithm(algorithm)
     mine = list(range(table.shards)) if shards is None else shards
-    split = MemorySplit.of(table, mine, memory_bytes)
-    if split.front_stage_bytes < SIZE_MIN_BYTES:
+    most = MemorySplit.of(memory_bytes, path_bytes_max(table, mine, memory_bytes))
+    if most.front_stage_bytes < SIZE_MIN_BYTES:
         raise BudgetError(
             f"{format_bytes(memory_bytes)} are too little for {len(mine)} shard(s) of this table; the minimum is "
             f"{format_bytes(minimum_task_bytes(table, mine))} ({minimum_task_bytes(table, mine):,} bytes).",
             hint="raise the memory.",
         )
     budget, metrics = MemoryBudget(memory_bytes), JoinMetrics()
+    path = PlannedAccess(table, mine, budget=budget, metrics=metrics, costs=costs or ReadCosts())
+    split = MemorySplit.of(memory_bytes, budget.held_bytes)
     values = table.value_schema
     cached = RowLayout(pa.schema([values.field(i) for i in shape.value_positions]), table.layout.end_bytes)
     region = region_source(split.front_stage_bytes)
@@ -261,13 +267,6 @@ def start_join(
             decode_bytes=split.output_bytes,
         )
     budget.reserve("output", split.output_bytes)
-    path = PlannedAccess(
-        table,
-        mine,
-        budget=budget,
-        metrics=metrics,
-        costs=costs or ReadCosts(),
-    )
     join = SemiStreamJoin(
         shape,
         encoder=KeyEncoder([shape.output_schema.field(i).type for i in shape.key_positions]),

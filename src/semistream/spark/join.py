@@ -116,17 +116,20 @@ def join_stream(
     )
     names = stream.columns
     keys = [names[position] for position in shape.key_positions]
+    for name in keys:
+        check_key_type(stream.schema[name])
     rows = stream
     if not shape.kind.absent:
         for name in keys:
             rows = rows.where(F.col(quoted(name)).isNotNull())
-    for name in keys:
-        check_key_type(stream.schema[name])
+    # Renamed before the rows are sent: there they are written anew anyway.
+    rows = numbered(rows)
+    keys = [rows.columns[position] for position in shape.key_positions]
     placed = rows.repartitionById(count, shard_column(rows, keys, table.shards, with_nulls=shape.kind.absent))
     values = spark_fields(list(shape.output_schema)[len(names) :])
     fields = [*(T.StructField(f.name, f.dataType, True, f.metadata) for f in stream.schema.fields), *values]
     carried = T.StructField(METRICS_COLUMN, T.BinaryType(), True)
-    joined = numbered(placed).mapInArrow(_task(spec), T.StructType([*fields, carried]))
+    joined = placed.mapInArrow(_task(spec), T.StructType([*fields, carried]))
     observed = joined.observe(
         f"{OBSERVATION_PREFIX}{next(_numbers)}", F.collect_list(quoted(METRICS_COLUMN)).alias("tasks")
     )
