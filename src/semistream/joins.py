@@ -1,182 +1,103 @@
-"""The algorithms, as choices of parts; and how a byte budget is split among them."""
+"""The algorithms, as choices of parts.
+
+Reading this table is reading the family: where a name differs from another one, a part differs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 
-from semistream.access_path.planned import PlannedAccess, ReadCosts, row_address_bytes
-from semistream.core.budget import MemoryBudget, format_bytes
-from semistream.core.contracts import JOIN_KINDS, FrontStage
-from semistream.core.keys import KeyEncoder, canonical_type
+from semistream import memory_split
+from semistream.access_path.cyclic_scan import CyclicScan
+from semistream.access_path.oldest_key import OldestKey
+from semistream.access_path.planned import PlannedAccess, ReadCosts
+from semistream.access_path.segments import DiskBuffer
+from semistream.core.budget import MemoryBudget
+from semistream.core.contracts import AccessPath, FrontStage, WaitingRoom
+from semistream.core.keys import KeyEncoder
 from semistream.core.loop import JoinShape, SemiStreamJoin
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
-from semistream.errors import BudgetError, ConfigError, SchemaError
-from semistream.front_stage.density import SIZE_MAX_BYTES, SIZE_MIN_BYTES, DensityFrontStage
+from semistream.core.shape import On, resolve_shape
+from semistream.errors import ConfigError
+from semistream.front_stage.density import DensityFrontStage
 from semistream.front_stage.none import NoFrontStage
 from semistream.front_stage.region import Region
-from semistream.master_table.files import read_buffer_bytes
-from semistream.master_table.page_store import MasterTable
+from semistream.master_table.contract import Table
+from semistream.memory_split import MemorySplit, Shares, check_memory, shards_of_task
 from semistream.waiting_room.batch_room import BatchRoom
+from semistream.waiting_room.queue_room import QueueRoom
 
-ALGORITHMS = {
-    "adaptive": "density front stage, waiting room of a batch, planned access",
-}
+__all__ = [
+    "ALGORITHMS",
+    "On",
+    "RunningJoin",
+    "check_algorithm",
+    "minimum_bytes",
+    "minimum_task_bytes",
+    "resolve_shape",
+    "shards_of_task",
+    "start_join",
+]
 
-WAITING_SHARE = 1 / 32
-OUTPUT_SHARE = 1 / 48
-WAITING_BYTES_MIN = 128 << 10
-WAITING_BYTES_MAX = 64 << 20
-OUTPUT_BYTES_MIN = 64 << 10
-OUTPUT_BYTES_MAX = 2 << 20
-
-On = str | list[str] | Mapping[str, str]
+PathName = Literal["planned", "chunks", "cycle", "oldest", "single"]
+FrontName = Literal["none", "density"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemorySplit:
-    """How one task's share of `memory` is used. The front stage gets what the others leave."""
+class Composition:
+    """A named algorithm: its front stage, its access path with the waiting room that goes with it, and how they
+    share the memory."""
 
-    total_bytes: int
-    waiting_bytes: int
-    output_bytes: int
-    front_stage_bytes: int
+    front_stage: FrontName
+    path: PathName
+    shares: Shares
+    what: str
 
-    @classmethod
-    def of(cls, total_bytes: int, path_bytes: int) -> MemorySplit:
-        """What is left beside the access path. The front stage's part is below SIZE_MIN_BYTES, or negative, if
-        the total is too little."""
-        waiting = max(WAITING_BYTES_MIN, min(WAITING_BYTES_MAX, int(total_bytes * WAITING_SHARE)))
-        output = max(OUTPUT_BYTES_MIN, min(OUTPUT_BYTES_MAX, int(total_bytes * OUTPUT_SHARE)))
-        front = min(total_bytes - path_bytes - waiting - output, SIZE_MAX_BYTES) // 8 * 8
-        return cls(
-            total_bytes=total_bytes, waiting_bytes=waiting, output_bytes=output, front_stage_bytes=front
+
+_REST = Shares(front_stage=None, waiting_room=1 / 32, disk_buffer=False)
+_ALL_WAIT = Shares(front_stage=0, waiting_room=None, disk_buffer=True)
+_ONE_PAGE = Shares(front_stage=0, waiting_room=None, disk_buffer=True, buffer_pages=1)
+
+ALGORITHMS = {
+    "adaptive": Composition(
+        front_stage="density", path="planned", shares=_REST, what="value per byte; lookups or scan by cost"
+    ),
+    "inlj": Composition(
+        front_stage="none", path="single", shares=_ONE_PAGE, what="each row by itself, through the index"
+    ),
+    "meshjoin": Composition(
+        front_stage="none", path="chunks", shares=_ALL_WAIT, what="R in a cycle, a chunk of rows per segment"
+    ),
+    "rmeshjoin": Composition(
+        front_stage="none", path="cycle", shares=_ALL_WAIT, what="R in a cycle, rows as there is room"
+    ),
+    "hybridjoin": Composition(
+        front_stage="none", path="oldest", shares=_ONE_PAGE, what="the page of the key that waited longest"
+    ),
+}
+
+
+def check_algorithm(algorithm: str) -> Composition:
+    if algorithm not in ALGORITHMS:
+        raise ConfigError(
+            f"algorithm={algorithm!r} is unknown.", hint=f"choose one of: {', '.join(ALGORITHMS)}."
         )
+    return ALGORITHMS[algorithm]
 
 
-def path_bytes_max(table: MasterTable, shards: list[int], total_bytes: int) -> int:
-    """The most that the access path takes; a task that can map its files needs no page buffer."""
-    buffer = read_buffer_bytes(table.page_bytes)
-    return table.fence_bytes(shards) + buffer + row_address_bytes(total_bytes)
-
-
-def minimum_task_bytes(table: MasterTable, shards: list[int]) -> int:
+def minimum_task_bytes(table: Table, shards: list[int], algorithm: str = "adaptive") -> int:
     """The least a task that serves these shards can work with, to within 2 %."""
-    enough = WAITING_BYTES_MIN + OUTPUT_BYTES_MIN + SIZE_MIN_BYTES
-    while MemorySplit.of(enough, path_bytes_max(table, shards, enough)).front_stage_bytes < SIZE_MIN_BYTES:
-        enough += enough // 64
-    return enough
+    return memory_split.minimum_task_bytes(table, shards, check_algorithm(algorithm).shares)
 
 
-def shards_of_task(task: int, tasks: int, shards: int) -> list[int]:
-    """A task serves every shard s with s mod tasks = its number."""
-    return list(range(task, shards, tasks))
-
-
-def minimum_bytes(table: MasterTable, tasks: int) -> int:
+def minimum_bytes(table: Table, tasks: int, algorithm: str = "adaptive") -> int:
     """The least `memory` for a join in that many tasks: all tasks get the same share."""
-    tasks = min(tasks, table.shards)
-    return tasks * max(
-        minimum_task_bytes(table, shards_of_task(task, tasks, table.shards)) for task in range(tasks)
-    )
-
-
-def resolve_shape(
-    stream: pa.Schema,
-    table: MasterTable,
-    *,
-    on: On,
-    how: str,
-    columns: str | list[str] | None,
-    suffix: str | None,
-) -> JoinShape:
-    """Checks everything about the two sides that can be checked before a row flows, and fixes the output.
-
-    SchemaError or ConfigError with what is wrong.
-    """
-    kind = JOIN_KINDS.get(how)
-    if kind is None:
-        raise ConfigError(f"how={how!r} is not a join.", hint=f"choose one of {', '.join(JOIN_KINDS)}.")
-    key_positions = _resolve_keys(stream, table, on)
-    values = table.value_schema
-    if not kind.needs_rows:
-        if columns:
-            raise ConfigError(
-                f"a {how} join puts out the stream's columns only; columns={columns} were asked for.",
-                hint="leave columns= out, or use how='inner' or 'left'.",
-            )
-        chosen: list[str] = []
-    else:
-        chosen = values.names if columns is None else [columns] if isinstance(columns, str) else list(columns)
-        for name in chosen:
-            if name not in values.names:
-                what = "a key column, which the stream has already" if name in table.key else "unknown"
-                raise SchemaError(
-                    f"columns= names '{name}', which is {what}.",
-                    hint=f"the table's other columns are: {', '.join(values.names) or '(none)'}.",
-                )
-    fields = _output_fields(stream, [values.field(name) for name in chosen], suffix)
-    return JoinShape(
-        kind=kind,
-        key_positions=key_positions,
-        value_positions=tuple(values.names.index(name) for name in chosen),
-        output_schema=pa.schema([*stream, *fields]),
-        shards=table.shards,
-    )
-
-
-def _resolve_keys(stream: pa.Schema, table: MasterTable, on: On) -> tuple[int, ...]:
-    """The positions of the stream's key columns, in the order of the table's key."""
-    if isinstance(on, Mapping):
-        pairs = dict(on)
-    else:
-        names = [on] if isinstance(on, str) else list(on)
-        if len(set(names)) != len(names):
-            raise SchemaError(f"on={names} names a column twice.", hint="name each key column once.")
-        pairs = {name: name for name in names}
-    by_master = {master: name for name, master in pairs.items()}
-    if set(by_master) != set(table.key) or len(by_master) != len(pairs):
-        raise SchemaError(
-            f"on= names the table's column(s) {', '.join(pairs.values()) or '(none)'}, but its key is "
-            f"{', '.join(table.key)}.",
-            hint=f'map stream columns to the key, e.g. on={{"customer_id": "{table.key[0]}"}}, or prepare the '
-            "table with another key=.",
-        )
-    positions = []
-    for master in table.key:
-        name = by_master[master]
-        if name not in stream.names:
-            raise SchemaError(
-                f"the stream has no column '{name}'.", hint=f"it has: {', '.join(stream.names)}."
-            )
-        found, wanted = stream.field(name).type, table.schema.field(master).type
-        if canonical_type(found) != canonical_type(wanted):
-            raise SchemaError(
-                f"the stream's '{name}' is {found}, the table's '{master}' is {wanted}.",
-                hint="cast one side; integers of any width fit each other, other types must be equal.",
-            )
-        positions.append(stream.names.index(name))
-    return tuple(positions)
-
-
-def _output_fields(stream: pa.Schema, values: list[pa.Field], suffix: str | None) -> list[pa.Field]:
-    taken = {name.lower() for name in stream.names}
-    fields = []
-    for field in values:
-        name = field.name
-        if name.lower() in taken and suffix:
-            name += suffix
-        if name.lower() in taken:
-            raise SchemaError(
-                f"both sides have a column '{name}'.",
-                hint='choose the table\'s columns with columns=[...], or rename the clashing ones with suffix="_m".',
-            )
-        taken.add(name.lower())
-        fields.append(field.with_name(name).with_nullable(True))
-    return fields
+    return memory_split.minimum_bytes(table, tasks, check_algorithm(algorithm).shares)
 
 
 RegionSource = Callable[[int], Region | None]
@@ -192,7 +113,7 @@ class RunningJoin:
     `push` batches, `flush` at the end; see `SemiStreamJoin`.
     """
 
-    def __init__(self, join: SemiStreamJoin, front: FrontStage, path: PlannedAccess) -> None:
+    def __init__(self, join: SemiStreamJoin, front: FrontStage, path: AccessPath) -> None:
         self._join, self._front, self._path = join, front, path
         self.metrics, self.budget = join.metrics, join.budget
 
@@ -222,7 +143,7 @@ class RunningJoin:
 
 
 def start_join(
-    table: MasterTable,
+    table: Table,
     shape: JoinShape,
     *,
     algorithm: str = "adaptive",
@@ -237,41 +158,21 @@ def start_join(
     Guarantee: all the join holds at any time fits `memory_bytes`. Where `region_source` has no memory for
     the front stage (another attempt of the same task uses it), the join runs without one.
     """
-    check_algorithm(algorithm)
+    chosen = check_algorithm(algorithm)
     mine = list(range(table.shards)) if shards is None else shards
-    most = MemorySplit.of(memory_bytes, path_bytes_max(table, mine, memory_bytes))
-    if most.front_stage_bytes < SIZE_MIN_BYTES:
-        raise BudgetError(
-            f"{format_bytes(memory_bytes)} are too little for {len(mine)} shard(s) of this table; the minimum is "
-            f"{format_bytes(minimum_task_bytes(table, mine))} ({minimum_task_bytes(table, mine):,} bytes).",
-            hint="raise the memory.",
-        )
+    check_memory(chosen.shares, table, mine, memory_bytes)
     budget, metrics = MemoryBudget(memory_bytes), JoinMetrics()
-    path = PlannedAccess(table, mine, budget=budget, metrics=metrics, costs=costs or ReadCosts())
-    split = MemorySplit.of(memory_bytes, budget.held_bytes)
-    values = table.value_schema
-    cached = RowLayout(pa.schema([values.field(i) for i in shape.value_positions]), table.layout.end_bytes)
-    region = region_source(split.front_stage_bytes)
-    row_bytes = table.bytes / max(table.rows, 1) * (len(cached.schema) + 1) / (len(values) + 1)
-    front: DensityFrontStage | NoFrontStage
-    if region is None:
-        front = NoFrontStage(cached)
-    else:
-        budget.reserve("front stage", region.size_bytes)
-        front = DensityFrontStage(
-            region,
-            layout=cached,
-            fixed=table.key_encoder.fixed,
-            identity=identity,
-            row_bytes=row_bytes,
-            decode_bytes=split.output_bytes,
-        )
+    parts = _Parts(chosen, table, mine, budget, metrics, costs or ReadCosts())
+    path, room = parts.path()
+    split = MemorySplit.of(chosen.shares, memory_bytes, budget.held_bytes)
     budget.reserve("output", split.output_bytes)
+    front = parts.front_stage(shape, split, region_source, identity)
+    parts.waiting_bytes = split.waiting_bytes
     join = SemiStreamJoin(
         shape,
         encoder=KeyEncoder([shape.output_schema.field(i).type for i in shape.key_positions]),
         front_stage=front,
-        waiting_room=BatchRoom(budget, split.waiting_bytes),
+        waiting_room=room,
         access_path=path,
         budget=budget,
         metrics=metrics,
@@ -280,8 +181,57 @@ def start_join(
     return RunningJoin(join, front, path)
 
 
-def check_algorithm(algorithm: str) -> None:
-    if algorithm not in ALGORITHMS:
-        raise ConfigError(
-            f"algorithm={algorithm!r} is unknown.", hint=f"choose one of: {', '.join(ALGORITHMS)}."
+class _Parts:
+    """Makes the parts of a composition for some shards of a table."""
+
+    def __init__(
+        self,
+        chosen: Composition,
+        table: Table,
+        shards: list[int],
+        budget: MemoryBudget,
+        metrics: JoinMetrics,
+        costs: ReadCosts,
+    ) -> None:
+        self._chosen, self._table, self._shards = chosen, table, shards
+        self._budget, self._metrics, self._costs = budget, metrics, costs
+        self.waiting_bytes = 0  # known when everyone else has what he needs
+
+    def path(self) -> tuple[AccessPath, WaitingRoom]:
+        table, budget = self._table, self._budget
+        if self._chosen.path == "planned":
+            batch_room = BatchRoom(budget, lambda: self.waiting_bytes)
+            planned = PlannedAccess(
+                table, self._shards, batch_room, budget=budget, metrics=self._metrics, costs=self._costs
+            )
+            return planned, batch_room
+        pages = self._chosen.shares.pages(table, budget.total_bytes)
+        rows_max = 1 if self._chosen.path == "single" else None
+        room = QueueRoom(budget, lambda: self.waiting_bytes, fixed=table.key_encoder.fixed, rows_max=rows_max)
+        buffer = DiskBuffer(
+            table, self._shards, room, buffer_pages=pages, budget=budget, metrics=self._metrics
+        )
+        if self._chosen.path in ("oldest", "single"):
+            return OldestKey(buffer, layout=table.layout, pages=pages), room
+        by_chunk = self._chosen.path == "chunks"
+        return CyclicScan(buffer, layout=table.layout, segment_pages=pages, by_chunk=by_chunk), room
+
+    def front_stage(
+        self, shape: JoinShape, split: MemorySplit, region_source: RegionSource, identity: str
+    ) -> FrontStage:
+        table, values = self._table, self._table.value_schema
+        cached = RowLayout(
+            pa.schema([values.field(i) for i in shape.value_positions]), table.layout.end_bytes
+        )
+        region = region_source(split.front_stage_bytes) if self._chosen.front_stage == "density" else None
+        if region is None:
+            return NoFrontStage(cached)
+        self._budget.reserve("front stage", region.size_bytes)
+        return DensityFrontStage(
+            region,
+            layout=cached,
+            fixed=table.key_encoder.fixed,
+            identity=identity,
+            row_bytes=table.bytes / max(table.rows, 1) * (len(cached.schema) + 1) / (len(values) + 1),
+            decode_bytes=split.output_bytes,
         )

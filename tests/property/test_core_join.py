@@ -24,6 +24,7 @@ from semistream.core.contracts import JOIN_KINDS
 from semistream.errors import BudgetError
 from semistream.front_stage.region import Region
 from semistream.joins import (
+    ALGORITHMS,
     minimum_bytes,
     minimum_task_bytes,
     resolve_shape,
@@ -86,6 +87,36 @@ def test_the_join_equals_the_oracle(
             batch_rows=batch_rows,
             costs=COSTS[costs] if costs else None,
             **region,
+        )
+        assert found == expected_of(case, how)
+        assert metrics.rows_in == case.stream.num_rows
+        assert metrics.rows_out == sum(found.values())
+        assert (metrics.rows_waiting, metrics.rows_shed) == (0, 0)
+        assert 0 < metrics.budget_peak_bytes <= metrics.budget_bytes
+
+
+@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(
+    case=join_cases(),
+    how=st.sampled_from(sorted(JOIN_KINDS)),
+    batch_rows=st.sampled_from([1, 3, 64, 1 << 20]),
+    more_memory=st.sampled_from([0, 1, 100_000, 10 << 20]),
+    mapped=st.booleans(),
+)
+def test_every_algorithm_equals_the_oracle(
+    algorithm: str, case: JoinCase, how: str, batch_rows: int, more_memory: int, mapped: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as directory, mapping(allowed=mapped):
+        table = built(case, directory)
+        least = minimum_task_bytes(table, list(range(table.shards)), algorithm)
+        found, metrics = lookup(
+            table,
+            case.stream,
+            how=how,
+            memory_bytes=least + more_memory,
+            batch_rows=batch_rows,
+            algorithm=algorithm,
         )
         assert found == expected_of(case, how)
         assert metrics.rows_in == case.stream.num_rows

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from semistream.core.contracts import MISS
+from semistream.core.contracts import I64, MISS, Answers
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
 from semistream.front_stage.density import SIZE_MIN_BYTES, DensityFrontStage
@@ -48,6 +48,14 @@ def report(stage: DensityFrontStage) -> JoinMetrics:
     return metrics
 
 
+def probe(stage: DensityFrontStage, numbers: list[int | None], *, fixed: bool = True) -> Answers:
+    return stage.probe(encode_keys(numbers, fixed=fixed), 0, len(numbers) + 1)
+
+
+def entries_of(stage: DensityFrontStage, numbers: list[int], *, fixed: bool = True) -> I64:
+    return probe(stage, list(numbers), fixed=fixed).entries
+
+
 class Drainer:
     """Probes, lets the misses wait, matches them, and adapts, as the loop does."""
 
@@ -56,16 +64,16 @@ class Drainer:
 
     def drain(self, stage: DensityFrontStage, numbers: list[int], *, fixed: bool = True) -> int:
         """Returns how many of the rows were hits."""
-        entries = stage.probe(encode_keys(numbers, fixed=fixed)).entries
+        entries = entries_of(stage, numbers, fixed=fixed)
         missed = [n for n, entry in zip(numbers, entries.tolist(), strict=True) if entry == MISS]
         if missed:
             sightings = {n: missed.count(n) for n in set(missed)} if len(missed) < 500 else _count(missed)
             rows = {n: [] if n in self.absent else [(n, "x" * self.width)] * self.rows for n in sightings}
             master = RowsInMemory(SCHEMA, rows)
             waiting, ordered = waiting_for(sightings, fixed=fixed)
-            for matches in master.matches(ordered, 10_000):
-                stage.admit(waiting, matches, master)
-        stage.adapt()
+            for matches in master.matches(waiting, ordered, 10_000):
+                stage.admit(matches, master)
+        stage.adapt(0)
         stage.check_invariants()
         return len(numbers) - len(missed)
 
@@ -80,7 +88,7 @@ def test_what_fits_is_remembered_and_answered(fixed: bool) -> None:
     stage, drainer = make(Region.private(1 << 20), fixed=fixed), Drainer(absent=frozenset({7}))
     assert drainer.drain(stage, list(range(100)), fixed=fixed) == 0
     assert drainer.drain(stage, list(range(100)), fixed=fixed) == 100
-    answers = stage.probe(encode_keys([7, 8, None], fixed=fixed))
+    answers = probe(stage, [7, 8, None], fixed=fixed)
     assert (answers.present, answers.absent, answers.nulls) == (1, 1, 1)
     assert report(stage).front_stage_keys == 100
     assert report(stage).front_stage_rows == 99
@@ -90,14 +98,14 @@ def test_many_rows_of_one_key_are_one_answer() -> None:
     stage = make(Region.private(1 << 20))
     Drainer(rows=30).drain(stage, [1, 2])
     assert report(stage).front_stage_rows == 60
-    assert stage.probe(encode_keys([1, 2], fixed=True)).present == 2
+    assert probe(stage, [1, 2]).present == 2
 
 
 def test_a_key_that_would_take_too_much_of_the_arena_is_left_out() -> None:
     stage = make(Region.private(SIZE_MIN_BYTES))
     Drainer(rows=100).drain(stage, [1])
     Drainer().drain(stage, [2])
-    entries = stage.probe(encode_keys([1, 2], fixed=True)).entries
+    entries = probe(stage, [1, 2]).entries
     assert entries[0] == MISS
     assert entries[1] != MISS
 
@@ -116,7 +124,7 @@ def test_frequent_keys_stay_when_others_pass_by() -> None:
     frequent = list(range(100))
     for start in range(1000, 21_000, 1000):
         drainer.drain(stage, frequent * 5 + list(range(start, start + 1000)))
-    entries = stage.probe(encode_keys(frequent, fixed=True)).entries
+    entries = probe(stage, frequent).entries
     assert (entries != MISS).sum() >= 95
 
 
@@ -136,7 +144,7 @@ def test_small_rows_are_preferred_to_wide_ones_of_equal_frequency() -> None:
     for _ in range(12):
         Drainer(width=20).drain(stage, small * 3)
         Drainer(width=900).drain(stage, wide * 3)
-    entries = stage.probe(encode_keys(small + wide, fixed=True)).entries != MISS
+    entries = probe(stage, small + wide).entries != MISS
     assert entries[:200].mean() > 0.95
     assert entries[200:].mean() < 0.5
 
@@ -166,11 +174,11 @@ def test_any_flipped_bit_of_the_header_leaves_right_answers_or_a_cold_start(
     (tmp_path / "g").write_bytes(content)
     again = make(shared(tmp_path / "g"))
     for _ in range(3):
-        answers = again.probe(encode_keys(list(range(50)), fixed=True))
+        answers = probe(again, list(range(50)))
         assert answers.present <= 40
         for number, entry in enumerate(answers.entries.tolist()):
             if entry != MISS:
-                one = again.probe(encode_keys([number], fixed=True))
+                one = probe(again, [number])
                 assert (one.present, one.absent) == ((0, 1) if number in drainer.absent else (1, 0))
         drainer.drain(again, list(range(50)))
     assert report(again).front_stage_keys >= 0
@@ -202,7 +210,7 @@ def test_a_region_left_in_the_middle_of_a_change_is_not_believed(
     waiting, ordered = waiting_for({90: 3}, fixed=True)
     monkeypatch.setattr(RowLayout, "encode", die)
     with pytest.raises(MemoryError):
-        stage.admit(waiting, next(rows.matches(ordered, 10)), rows)
+        stage.admit(next(rows.matches(waiting, ordered, 10)), rows)
     monkeypatch.undo()
     stage.close()
     again = make(shared(tmp_path / "f"))

@@ -45,13 +45,17 @@ class Table:
     def _keys(self, keys: list[bytes]) -> tuple[U64, I64, Bytes]:
         return key_arrays([key[::-1] for key in keys] if self.fixed else keys, self.fixed)
 
-    def probe(self, keys: list[bytes], hashes: list[int], valid: list[bool]) -> tuple[list[int], list[int]]:
-        """(the answers; the three counts)"""
-        (prefix, offsets, data), out = self._keys(keys), np.full(len(keys), -9, np.int64)
-        counts = kernels.probe(
-            *self.place, self.fixed, prefix, np.array(valid, np.bool_), np.array(hashes, np.uint64), offsets, address_of(data), out
+    def probe(
+        self, keys: list[bytes], hashes: list[int], valid: list[bool], start: int, misses_max: int
+    ) -> tuple[list[int], list[int]]:
+        """(the answers; rows with a match, rows known to have none, null keys)"""
+        (prefix, offsets, data), out = self._keys(keys), np.full(len(keys) - start, -9, np.int64)
+        probed, *counts = kernels.probe(
+            *self.place, self.fixed, prefix, np.array(valid, np.bool_), np.array(hashes, np.uint64), offsets,
+            address_of(data), start, misses_max, out,
         )  # fmt: skip
-        return out.tolist(), list(counts)
+        assert (out[probed:] == -9).all()
+        return out[:probed].tolist(), counts
 
     def insert(
         self, keys: list[bytes], hashes: list[int], rows: list[list[bytes]], estimates: list[int],
@@ -135,11 +139,18 @@ def test_insert_and_probe_are_a_dictionary(seed: int, fixed: bool, shape: Shape,
         asked = [rng.choice([*keys, *model, *random_keys(rng, fixed, 1)]) for _ in range(20)]
         valid = [rng.random() < 0.9 for _ in asked]
         at = {entry.key: table.place[0] + entry.at for entry in table.entries()}
-        answers, counts = table.probe(asked, [hash_of(key, fixed) | alike for key in asked], valid)
-        assert answers == [at.get(k, MISS) if ok else NULL_KEY for k, ok in zip(asked, valid, strict=True)]
-        hits = [key for key, ok in zip(asked, valid, strict=True) if ok and key in model]
+        start, misses_max = rng.choice([0, 0, 7, 20]), rng.choice([1, 3, 99])
+        hashes = [hash_of(key, fixed) | alike for key in asked]
+        answers, counts = table.probe(asked, hashes, valid, start, misses_max)
+        expected = [at.get(k, MISS) if ok else NULL_KEY for k, ok in zip(asked, valid, strict=True)][start:]
+        missed = [i for i, answer in enumerate(expected) if answer == MISS]
+        stop = start + (missed[misses_max - 1] + 1 if len(missed) >= misses_max else len(expected))
+        assert answers == expected[: stop - start]
+        hits = [
+            key for key, ok in zip(asked[start:stop], valid[start:stop], strict=True) if ok and key in model
+        ]
         present = sum(bool(model[key][1]) for key in hits)
-        assert counts == [present, len(hits) - present, valid.count(False)]
+        assert counts == [present, len(hits) - present, valid[start:stop].count(False)]
         for key in hits:
             quarters, own = model[key]
             model[key] = (quarters + 4 if quarters + 4 <= 4095 else quarters, own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from semistream.access_path import _kernels as path_kernels
 from semistream.core import _loop_kernels as loop_kernels
 from semistream.core.arrow import address_of
 from semistream.core.contracts import JOIN_KINDS
+from semistream.core.rows import RowLayout
 from semistream.front_stage import _kernels as front_kernels
 
 ROW_BYTES = 8
@@ -44,18 +46,22 @@ def test_pairs_and_counts_of_windowed_matches(
         unfinished = bool(rest) and rest[0][0] == stop - 1
         counts = np.bincount([key - first for key, _ in part], minlength=stop - first).astype(np.int64)
         row_at = np.array([at for _, at in part], np.int64)
+        befores, leaving = np.zeros(counts.size, np.int64), np.ones(counts.size, np.bool_)
+        befores[0] = before
+        if unfinished:
+            leaving[-1] = False
         state = np.zeros(4, np.int64)
         while state[0] < counts.size:
             index, out = np.zeros(chunk, np.int64), np.zeros(chunk, np.int64)
             filled = loop_kernels.pairs_of_matches(
-                order, starts, first, counts, row_at, before, unfinished,
+                order, starts, first, counts, row_at, befores, leaving,
                 *ROW_SHAPE, shape.every_match, shape.once, shape.absent, pair_bytes, limit_bytes, state, index, out,
             )  # fmt: skip
             assert 0 <= filled <= chunk
             sizes = pair_bytes[index[:filled]] + ROW_BYTES * (out[:filled] > 0)
             assert filled <= 1 or int(sizes.sum()) <= limit_bytes
             found.update(zip(index[:filled].tolist(), out[:filled].tolist(), strict=True))
-        served = loop_kernels.count_served(starts, first, counts, before, unfinished)
+        served = loop_kernels.count_leaving(starts, first, counts, befores, leaving)
         matched, unmatched = matched + served[0], unmatched + served[1]
         only_key = counts.size == 1
         before = (int(counts[-1]) + (before if only_key else 0)) if unfinished else 0
@@ -72,11 +78,34 @@ def test_pairs_and_counts_of_windowed_matches(
     assert unmatched == sum(w for w, count in zip(waiting, rows, strict=True) if not count)
 
 
-@given(answers=st.lists(st.sampled_from([-1, 0, 5]), max_size=30))
-def test_misses_are_selected_in_order(answers: list[int]) -> None:
+@given(answers=st.lists(st.sampled_from([-1, 0, 5]), max_size=30), first=st.integers(0, 100))
+def test_misses_are_selected_in_order(answers: list[int], first: int) -> None:
     out = np.full(len(answers), -9, np.int64)
-    count = loop_kernels.select_misses(np.array(answers, np.int64), out)
-    assert out[:count].tolist() == [i for i, answer in enumerate(answers) if answer == 0]
+    count = loop_kernels.select_misses(np.array(answers, np.int64), first, out)
+    assert out[:count].tolist() == [first + i for i, answer in enumerate(answers) if answer == 0]
+
+
+@given(
+    texts=st.lists(st.text(max_size=20), max_size=12),
+    skip=st.sets(st.integers(0, 11)),
+    room=st.integers(0, 400),
+)
+def test_copied_rows_read_like_their_originals(texts: list[str], skip: set[int], room: int) -> None:
+    layout = RowLayout(pa.schema([("t", pa.string()), ("n", pa.int64())]), 2)
+    columns = [pa.array(texts, pa.string()), pa.array(range(len(texts)), pa.int64())]
+    sizes = layout.sizes(columns, len(texts))
+    memory, target = np.zeros(int(sizes.sum()) + 1, np.uint8), np.zeros(room + 1, np.uint8)
+    rows = address_of(memory) + np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)[: len(texts)]
+    layout.encode(columns, rows)
+    rows[[i for i in skip if i < len(texts)]] = 0
+    copies = np.full(len(texts), -1, np.int64)
+    used = loop_kernels.copy_rows(rows, *layout.kernel_shape, address_of(target), room, copies)
+    needed = int(sizes[rows != 0].sum())
+    assert used == (needed if needed <= room else -1)
+    if used >= 0:
+        memory[:] = 0
+        expected = [None if i in skip else text for i, text in enumerate(texts)]
+        assert layout.decode(copies)[0].to_pylist() == expected
 
 
 # Ranges of sorted keys: both ends never fall; an absent key has an empty range (first, first - 1).
@@ -105,6 +134,7 @@ def test_the_pages_are_the_union_of_the_ranges_however_many_are_asked_for(
         if filled < window:
             break
     assert pages == union
+    assert path_kernels.stretches(first, last) == sum(page - 1 not in union for page in union)
     first_slot, last_slot = np.zeros(first.size, np.int64), np.zeros(first.size, np.int64)
     assert path_kernels.page_slots(first, last, first_slot, last_slot) == len(union)
     for k in range(first.size):

@@ -57,3 +57,16 @@ def range_total(first_page, last_page):  # type: ignore[no-untyped-def]
             total += last_page[k] - low + 1
             reached = last_page[k]
     return total
+
+
+@njit(cache=True, nogil=True)
+def stretches(first_page, last_page):  # type: ignore[no-untyped-def]
+    """How many runs of neighbouring pages the rising ranges make up."""
+    total = np.int64(0)
+    reached = np.int64(-2)
+    for k in range(first_page.size):
+        if last_page[k] >= first_page[k]:
+            if first_page[k] > reached + 1:
+                total += 1
+            reached = max(reached, last_page[k])
+    return total

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from semistream.access_path import _kernels as kernels
+from semistream.access_path.segments import misplaced
 from semistream.core.budget import MemoryBudget
-from semistream.core.contracts import I64, Matches, Waiting
+from semistream.core.contracts import I64, Matches, Waiting, WaitingRoom
 from semistream.core.keys import KeyBatch
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
-from semistream.errors import StoreError
 from semistream.master_table import _page_kernels as page_kernels
-from semistream.master_table.page_store import MasterTable
-from semistream.master_table.shard_file import ShardReader
+from semistream.master_table.contract import Table, TableShard
 
 PAGE_SECONDS_GUESS = 10e-6
 BYTE_SECONDS_GUESS = 1 / 1.5e9
@@ -69,6 +68,11 @@ class _Plan:
     count: int
     is_scan: bool
 
+    @property
+    def stretches(self) -> int:
+        """Runs of neighbouring pages."""
+        return int(kernels.stretches(self.first_page, self.last_page))
+
     @classmethod
     def of(cls, first_page: I64, last_page: I64, *, scan_from: int = -1, scan_pages: int = 0) -> _Plan:
         """Picks the pages of all ranges, or scans a stretch that holds them."""
@@ -110,24 +114,36 @@ class _Progress:
         self.state = np.zeros(4, np.int64)
         self.state[page_kernels.ROW] = -1
         self.counts = np.zeros(keys, np.int64)
-        self._first_key, self._continued = 0, False
+        self._first_key, self._continued, self._rows_before = 0, False, 0
 
-    def matches(self, row_at: I64, *, complete: bool) -> Matches:
-        """What was found since the last call, which the addresses must be consumed before."""
+    def matches(self, waiting: Waiting, first_key: int, row_at: I64, *, complete: bool) -> Matches:
+        """What was found since the last call, which the addresses must be consumed before. These keys are the
+        waiting ones from `first_key` on."""
         key = int(self.state[page_kernels.KEY])
         # The key that the matching stands at may have begun; a complete one never is the last.
         stop = self.counts.size if complete else min(key + 1, self.counts.size)
+        counts = self.counts[self._first_key : stop].copy()
+        before, whole = np.zeros(counts.size, np.int64), np.ones(counts.size, np.bool_)
+        leaving = np.ones(counts.size, np.bool_)
+        if self._continued:
+            before[0], whole[0] = self._rows_before, False
+        unfinished = not complete and key < self.counts.size
+        self._rows_before = 0
+        if unfinished:
+            leaving[-1] = whole[-1] = False
+            self._rows_before = int(counts[-1] + before[-1])
         found = Matches(
-            first_key=self._first_key,
-            stop_key=stop,
-            counts=self.counts[self._first_key : stop].copy(),
+            waiting=waiting,
+            first_key=first_key + self._first_key,
+            counts=counts,
             row_at=row_at[: self.state[page_kernels.ROWS]],
-            continued=self._continued,
-            unfinished=not complete and key < self.counts.size,
+            before=before,
+            whole=whole,
+            leaving=leaving,
         )
         self.state[page_kernels.ROWS] = 0
         self.counts[key : key + 1] = 0
-        self._first_key, self._continued = key, found.unfinished
+        self._first_key, self._continued = key, unfinished
         return found
 
 
@@ -140,14 +156,17 @@ class PlannedAccess:
 
     def __init__(
         self,
-        table: MasterTable,
+        table: Table,
         shards: list[int],
+        room: WaitingRoom,
         *,
         budget: MemoryBudget,
         metrics: JoinMetrics,
         costs: ReadCosts,
     ) -> None:
+        self._room = room
         self.layout: RowLayout = table.layout
+        self.cycles = 0
         self._page_bytes = table.page_bytes
         self._metrics, self._costs = metrics, costs
         budget.reserve("fences", table.fence_bytes(shards))
@@ -157,31 +176,26 @@ class PlannedAccess:
         self._readers = {shard: table.open_shard(shard) for shard in shards}
         budget.reserve("page buffer", max(reader.buffer_bytes for reader in self._readers.values()))
 
-    def fetch(self, waiting: Waiting) -> Iterator[Matches]:
+    def step(self) -> Iterator[Matches]:
+        """All rows of all keys that wait, window by window."""
+        waiting = self._room.take()
+        if waiting is None:
+            return
+        self._metrics.drains += 1
         shards = waiting.shards
         bounds = np.flatnonzero(np.diff(shards, prepend=-1, append=-1))
         for first, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             reader = self._reader(int(shards[first]))
-            keys = waiting.keys.slice(first, stop)
-            for matches in self._fetch_shard(reader, keys):
-                yield Matches(
-                    first_key=first + matches.first_key,
-                    stop_key=first + matches.stop_key,
-                    counts=matches.counts,
-                    row_at=matches.row_at,
-                    continued=matches.continued,
-                    unfinished=matches.unfinished,
-                )
+            yield from self._fetch_shard(reader, waiting, first, stop)
 
-    def _reader(self, shard: int) -> ShardReader:
+    def _reader(self, shard: int) -> TableShard:
         if shard not in self._readers:
-            raise StoreError(
-                f"a row of shard {shard} came to a task that serves the shards {sorted(self._readers)}.",
-                hint="rows must be sent by xxhash64 of their key; please report this with your Spark version.",
-            )
+            raise misplaced(shard, self._readers)
         return self._readers[shard]
 
-    def _fetch_shard(self, reader: ShardReader, keys: KeyBatch) -> Iterator[Matches]:
+    def _fetch_shard(self, reader: TableShard, waiting: Waiting, first: int, stop: int) -> Iterator[Matches]:
+        """The rows of the waiting keys first..stop-1."""
+        keys = waiting.keys.slice(first, stop)
         plan, size = self._plan(reader, keys), min(WINDOW_PAGES_MAX, reader.pages_at_once)
         progress = _Progress(len(keys))
         seconds, asked = 0.0, 0
@@ -190,10 +204,10 @@ class PlannedAccess:
         here, ahead = _PageList(plan), _PageList(plan)
         for window in range(0, max(1, plan.count), size):
             pages = here.next(size)
-            stop = window + pages.size
+            done = window + pages.size
             started = time.perf_counter()
-            if not is_warm and asked < plan.count and asked - stop < in_flight // 2:
-                wanted = ahead.next(max(asked, stop) + in_flight - asked)
+            if not is_warm and asked < plan.count and asked - done < in_flight // 2:
+                wanted = ahead.next(max(asked, done) + in_flight - asked)
                 reader.prefetch(wanted)
                 asked += wanted.size
             page_at = reader.fetch(pages)
@@ -201,16 +215,16 @@ class PlannedAccess:
                 outcome = self._match(reader, keys, plan, window, pages, page_at, progress)
                 seconds += time.perf_counter() - started
                 # Addresses in a buffer end with its window.
-                if outcome == page_kernels.WINDOW_DONE and (reader.is_mapped or stop == plan.count):
+                if outcome == page_kernels.WINDOW_DONE and (reader.is_mapped or done == plan.count):
                     break
-                yield progress.matches(self._row_at, complete=False)
+                yield progress.matches(waiting, first, self._row_at, complete=False)
                 started = time.perf_counter()
                 if outcome == page_kernels.WINDOW_DONE:
                     break
-        yield progress.matches(self._row_at, complete=True)
+        yield progress.matches(waiting, first, self._row_at, complete=True)
         self._account(plan, seconds)
 
-    def _plan(self, reader: ShardReader, keys: KeyBatch) -> _Plan:
+    def _plan(self, reader: TableShard, keys: KeyBatch) -> _Plan:
         first_page, last_page = reader.fences.locate(keys)
         needed = int(kernels.range_total(first_page, last_page))
         low = int(first_page.min(initial=reader.info.pages))
@@ -223,7 +237,7 @@ class PlannedAccess:
 
     def _match(
         self,
-        reader: ShardReader,
+        reader: TableShard,
         keys: KeyBatch,
         plan: _Plan,
         window: int,
@@ -247,9 +261,13 @@ class PlannedAccess:
         if plan.is_scan:
             self._costs.scanned(size_bytes, seconds)
             self._metrics.scans += 1
+            self._metrics.read_requests += 1
+            self._metrics.random_reads += 1
         elif plan.count:
             self._costs.picked(plan.count, seconds)
             self._metrics.lookups += 1
+            self._metrics.read_requests += plan.stretches
+            self._metrics.random_reads_overlapped += plan.stretches
         self._metrics.pages_read += plan.count
         self._metrics.bytes_read += size_bytes
         self._metrics.read_ns += int(seconds * 1e9)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
+from semistream.core._memory import copy_bytes
 from semistream.core._row_kernels import row_bytes
 
 
 @njit(cache=True, nogil=True)
 def pairs_of_matches(  # type: ignore[no-untyped-def]
-    order, starts, first_key, counts, row_at, matched_before, unfinished, variable_at, variable, end_bytes,
+    order, starts, first_key, counts, row_at, before, leaving, variable_at, variable, end_bytes,
     every_match, once, absent, pair_bytes, limit_bytes, state, index, rows,
 ):  # fmt: skip
     """Fills (index, rows) with output pairs from where state = (key, its first match, waiting row, match)
-    stands; matched_before counts the first key's rows from earlier windows. A pair counts the pair_bytes of
-    its stream row and its master row's size against limit_bytes, which only a single pair may exceed. Returns
-    the number of pairs; the work is done when state[0] = counts.size.
+    stands. A key that is leaving had before[j] rows earlier. A pair counts the pair_bytes of its stream row and
+    its master row's size against limit_bytes, which only a single pair may exceed. Returns the number of pairs;
+    the work is done when state[0] = counts.size.
     """
     filled = 0
     left = limit_bytes
@@ -24,13 +26,13 @@ def pairs_of_matches(  # type: ignore[no-untyped-def]
         key = first_key + j
         waiting = starts[key + 1] - starts[key]
         count = counts[j]
-        complete = not (unfinished and j == counts.size - 1)
-        total = count + (matched_before if j == 0 else 0)
         matches = 0
         if every_match and count > 0:
             matches = count
-        elif complete and ((once and total > 0) or (absent and total == 0)):
-            matches = 1
+        elif leaving[j]:
+            total = count + before[j]
+            if (once and total > 0) or (absent and total == 0):
+                matches = 1
         if matches:
             while i < waiting:
                 while m < matches:
@@ -55,27 +57,44 @@ def pairs_of_matches(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def count_served(starts, first_key, counts, matched_before, unfinished):  # type: ignore[no-untyped-def]
-    """(stream rows whose key is complete and has rows, those whose key has none)"""
+def count_leaving(starts, first_key, counts, before, leaving):  # type: ignore[no-untyped-def]
+    """(stream rows that leave and had a match, those that had none)"""
     matched = unmatched = 0
     for j in range(counts.size):
-        if unfinished and j == counts.size - 1:
-            continue
-        waiting = starts[first_key + j + 1] - starts[first_key + j]
-        if counts[j] + (matched_before if j == 0 else 0) > 0:
-            matched += waiting
-        else:
-            unmatched += waiting
+        if leaving[j]:
+            waiting = starts[first_key + j + 1] - starts[first_key + j]
+            if counts[j] + before[j] > 0:
+                matched += waiting
+            else:
+                unmatched += waiting
     return matched, unmatched
 
 
 @njit(cache=True, nogil=True)
-def select_misses(answers, out):  # type: ignore[no-untyped-def]
-    """The rows whose answer is 0, in order; returns how many."""
+def copy_rows(rows, variable_at, variable, end_bytes, target, room, copies):  # type: ignore[no-untyped-def]
+    """Copies rows one after the other to `target`; copies[i] is where row i went (0 stays 0). Returns the bytes
+    taken, or -1 if they are more than `room`."""
+    used = np.int64(0)
+    for i in range(rows.size):
+        if rows[i] == 0:
+            copies[i] = 0
+            continue
+        size = row_bytes(rows[i], variable_at, variable, end_bytes)
+        if used + size > room:
+            return np.int64(-1)
+        copy_bytes(target + used, rows[i], size)
+        copies[i] = target + used
+        used += size
+    return used
+
+
+@njit(cache=True, nogil=True)
+def select_misses(answers, first, out):  # type: ignore[no-untyped-def]
+    """The rows whose answer is 0, in order, counted from `first`; returns how many."""
     count = 0
     for i in range(answers.size):
         if answers[i] == 0:
-            out[count] = i
+            out[count] = first + i
             count += 1
     return count
 

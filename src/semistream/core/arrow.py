@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from semistream.core import _loop_kernels as kernels
+
 _EMPTY = np.zeros(1, np.uint8)
 
 
@@ -52,6 +54,11 @@ def row_sizes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
         elif batch.num_rows:
             sizes += -(-column.nbytes // batch.num_rows)
     return sizes
+
+
+def is_identity(index: npt.NDArray[np.int64]) -> bool:
+    """0, 1, 2, ..."""
+    return bool(kernels.is_identity(index))
 
 
 def pack_bits(flags: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> pa.Buffer:

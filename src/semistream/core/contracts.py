@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from semistream.core.arrow import row_sizes
-from semistream.core.keys import KeyBatch
+from semistream.core.arrow import is_identity, row_sizes
+from semistream.core.keys import KeyBatch, KeyEncoder
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
 
@@ -54,7 +55,8 @@ NULL_KEY = -1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """What the front stage knows of each row's key: MISS, NULL_KEY, or an entry that it can turn into pairs.
+    """What the front stage knows of the keys of some rows in a row: MISS, NULL_KEY, or an entry that it can turn
+    into pairs.
 
     `present` rows are known to match, `absent` rows are known not to, `nulls` have a null key.
     """
@@ -69,8 +71,63 @@ class Answers:
         return self.entries.size - self.present - self.absent - self.nulls
 
 
-CHUNK_PAIRS_MAX = 16384
 PAIR_BYTES = 16  # an index and an address
+CHUNK_PAIRS_MAX = 16384
+
+
+class StreamRows(Protocol):
+    """Rows of the stream, by number."""
+
+    @property
+    def pair_bytes(self) -> I64:
+        """What an output row takes beside its master row, for each of these rows."""
+
+    def take(self, index: I64) -> pa.RecordBatch: ...
+
+
+class BatchRows:
+    """The rows of one batch."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    @cached_property
+    def pair_bytes(self) -> I64:
+        return row_sizes(self._batch) + PAIR_BYTES
+
+    def take(self, index: I64) -> pa.RecordBatch:
+        whole = index.size == self._batch.num_rows and is_identity(index)
+        return self._batch if whole else self._batch.take(pa.array(index))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Arrivals:
+    """A batch of the stream with its keys. `shards_of` says where in R the keys of some rows are."""
+
+    batch: pa.RecordBatch
+    keys: KeyBatch
+    key_positions: tuple[int, ...]
+    encoder: KeyEncoder
+    shards: int
+
+    @cached_property
+    def row_bytes(self) -> float:
+        """The average row's, with its key."""
+        return (self.batch.nbytes + self.keys.nbytes) / max(1, self.batch.num_rows)
+
+    def shards_of(self, index: I64) -> npt.NDArray[np.int32]:
+        if self.shards == 1:
+            return np.zeros(index.size, np.int32)
+        if index.size < 1024:  # so few that taking their keys costs more than hashing everyone's once
+            return self._all_shards[index]
+        picked = pa.array(index)
+        columns = [self.batch.column(position).take(picked) for position in self.key_positions]
+        return self.encoder.shards(columns, self.shards)
+
+    @cached_property
+    def _all_shards(self) -> npt.NDArray[np.int32]:
+        columns = [self.batch.column(position) for position in self.key_positions]
+        return self.encoder.shards(columns, self.shards)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,12 +141,11 @@ class ChunkLimit:
     @property
     def pairs(self) -> int:
         """No output batch has more rows than this."""
-        return max(1, min(CHUNK_PAIRS_MAX, self.bytes // int(self.pair_bytes.min(initial=PAIR_BYTES))))
+        return max(1, min(CHUNK_PAIRS_MAX, self.bytes // PAIR_BYTES))
 
-    @classmethod
-    def of(cls, limit_bytes: int, stream: pa.RecordBatch) -> ChunkLimit:
-        """For output rows that repeat rows of `stream`."""
-        return cls(bytes=limit_bytes, pair_bytes=row_sizes(stream) + PAIR_BYTES)
+    def starting_at(self, row: int) -> ChunkLimit:
+        """The same for rows counted from `row` on."""
+        return ChunkLimit(bytes=self.bytes, pair_bytes=self.pair_bytes[row:]) if row else self
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,13 +161,10 @@ class Pairs:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Waiting:
-    """What a waiting room gives to be matched: distinct keys in (shard, key) order, and who waits for each.
+    """Who waits, by key: distinct keys, and the rows `order[starts[k]:starts[k + 1]]` of `rows` wait for key k,
+    which is in the table's shard `shards[k]`."""
 
-    The rows `order[starts[k]:starts[k + 1]]` of `rows` wait for key k, which is in the table's shard
-    `shards[k]`.
-    """
-
-    rows: pa.RecordBatch
+    rows: StreamRows
     keys: KeyBatch
     shards: npt.NDArray[np.int32]
     order: I64
@@ -125,18 +178,33 @@ class Waiting:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Matches:
-    """The master rows of the waiting keys first_key..stop_key-1, as far as they were read.
+    """What one read of R brought for the waiting keys first_key..stop_key-1, described by arrays of that length.
 
-    counts[j] rows, one after the other in `row_at`, belong to key first_key + j. `continued`: the first
-    key had rows before; `unfinished`: the last key has more to come. All other keys are complete.
+    counts[j] master rows, one after the other in `row_at`, belong to key first_key + j; the key had before[j]
+    others earlier, while the same rows waited. `whole[j]`: these are all the rows that R has of the key, which
+    may be none. `leaving[j]`: those who wait for the key are served now, and gone; the others will meet more of R.
     """
 
+    waiting: Waiting
     first_key: int
-    stop_key: int
     counts: I64
     row_at: I64
-    continued: bool
-    unfinished: bool
+    before: I64
+    whole: npt.NDArray[np.bool_]
+    leaving: npt.NDArray[np.bool_]
+
+    @property
+    def stop_key(self) -> int:
+        return self.first_key + self.counts.size
+
+    @property
+    def keys(self) -> KeyBatch:
+        return self.waiting.keys.slice(self.first_key, self.stop_key)
+
+    @property
+    def sightings(self) -> I64:
+        """f of the papers: how many stream rows wait for each of these keys."""
+        return np.diff(self.waiting.starts[self.first_key : self.stop_key + 1])
 
 
 class FrontStage(Protocol):
@@ -146,16 +214,18 @@ class FrontStage(Protocol):
     def layout(self) -> RowLayout:
         """The layout of the rows it hands out."""
 
-    def probe(self, keys: KeyBatch) -> Answers: ...
+    def probe(self, keys: KeyBatch, start: int, misses_max: int) -> Answers:
+        """Looks up the rows start, start + 1, ... until misses_max of them missed or all are looked up."""
 
     def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
-        """The output rows of the answers, as many at a time as the limit allows. They must be consumed before `admit`."""
+        """The output rows of the answers, as many at a time as the limit allows; row 0 is the first of the
+        answers. They must be consumed before `admit`."""
 
-    def admit(self, waiting: Waiting, matches: Matches, rows: MasterRows) -> None:
-        """Offers the complete keys of `matches`, with the frequency that was seen; takes what is worth it."""
+    def admit(self, matches: Matches, rows: MasterRows) -> None:
+        """Is shown every match, with the frequency of its key; takes the rows of whole keys if they are worth it."""
 
-    def adapt(self) -> None:
-        """Called after each drain: ages frequencies, makes room."""
+    def adapt(self, cycles: int) -> None:
+        """Called after each read of R, which was read through `cycles` times so far: ages frequencies, makes room."""
 
     def report(self, metrics: JoinMetrics) -> None:
         """Writes what it holds into the metrics."""
@@ -166,29 +236,45 @@ class FrontStage(Protocol):
 
 
 class WaitingRoom(Protocol):
-    """H_S and the queue: stream rows that missed."""
-
-    def put(self, rows: pa.RecordBatch, keys: KeyBatch, shards: npt.NDArray[np.int32]) -> int:
-        """Takes the first n rows it has room for and returns n; less than all means: drain now."""
-
-    def take(self) -> Waiting | None:
-        """Everyone who waits, leaving the room empty; None if nobody does."""
+    """H_S and the queue: stream rows that missed. Every row that is put leaves once: with `take`, or served by the
+    access path that the room belongs to."""
 
     @property
     def count(self) -> int: ...
+
+    def space(self, row_bytes: float) -> int:
+        """How many more rows of this size it takes before R has to be read; at least one if nobody waits."""
+
+    def put(self, arrivals: Arrivals, index: I64) -> int:
+        """Takes the first n of these rows and returns n; less than all means: R has to be read now."""
+
+    def take(self) -> Waiting | None:
+        """Everyone who waits, in (shard, key) order, leaving the room empty; None if nobody does."""
+
+    def settle(self) -> None:
+        """Called when nobody uses rows that left any more, nor any batch whose rows were put: what is kept of
+        them is put together anew."""
 
     def check_invariants(self) -> None: ...
 
 
 class AccessPath(Protocol):
-    """How R is read for those who wait."""
+    """How R is read for those who wait in its room."""
 
     @property
     def layout(self) -> RowLayout:
         """The layout of the rows it finds."""
 
-    def fetch(self, waiting: Waiting) -> Iterator[Matches]:
-        """All rows of all keys, window by window. A window's addresses hold until the next one."""
+    @property
+    def cycles(self) -> int:
+        """How often it has read R through."""
+
+    def step(self) -> Iterator[Matches]:
+        """Reads some of R, and shows it to those who wait. Addresses of one window hold until the next one.
+
+        Repeated steps without arrivals empty the room."""
+
+    def close(self) -> None: ...
 
 
 class MasterRows(Protocol):

@@ -11,7 +11,7 @@ stream batch --> front stage --hit--> output
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,20 +20,18 @@ import pyarrow as pa
 from semistream.core import _loop_kernels as kernels
 from semistream.core.budget import MemoryBudget
 from semistream.core.contracts import (
-    I64,
     AccessPath,
     Answers,
-    ChunkLimit,
+    Arrivals,
+    BatchRows,
     FrontStage,
     JoinKind,
     Matches,
-    Pairs,
-    Waiting,
     WaitingRoom,
 )
 from semistream.core.keys import KeyEncoder
 from semistream.core.metrics import JoinMetrics
-from semistream.core.rows import RowLayout
+from semistream.core.output import JoinColumns, Output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +55,8 @@ class SemiStreamJoin:
 
     Guarantee: the bag of rows that `push` and `flush` yield equals the plain join's; after `flush` nobody
     waits. Memory: what the parts reserved from `budget`, and the output batch being made, of at most
-    `output_bytes` (or one row). Output batches are yielded as soon as they exist; the caller must consume them in turn.
+    `output_bytes` (or one row). Output batches are yielded as soon as they exist; the caller must consume them
+    in turn.
     """
 
     def __init__(
@@ -75,46 +74,37 @@ class SemiStreamJoin:
         self._shape, self._encoder, self._kind = shape, encoder, shape.kind
         self._front, self._room, self._path = front_stage, waiting_room, access_path
         self.budget, self.metrics = budget, metrics
-        self._output_bytes = output_bytes
-        self._matched_before = 0
-        self._schemas: tuple[pa.Schema, pa.Schema] | None = None
+        self._output = Output(
+            shape.output_schema.names,
+            shape.value_fields,
+            with_values=shape.kind.needs_rows,
+            limit_bytes=output_bytes,
+            metrics=metrics,
+        )
+        cached = tuple(range(len(front_stage.layout.schema)))
+        self._front_columns = JoinColumns(layout=front_stage.layout, positions=cached)
+        self._path_columns = JoinColumns(layout=access_path.layout, positions=shape.value_positions)
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Takes a stream batch; yields what can be answered now."""
-        if batch.num_rows == 0:
-            return
-        columns = [batch.column(position) for position in self._shape.key_positions]
-        keys = self._encoder.encode(columns)
-        answers = self._front.probe(keys)
-        yield from self._emit_hits(batch, answers)
-        index = np.empty(batch.num_rows, np.int64)
-        index = index[: kernels.select_misses(answers.entries, index)]
-        misses = batch.take(pa.array(index))
-        columns = [misses.column(position) for position in self._shape.key_positions]
-        shards = self._encoder.shards(columns, self._shape.shards)
-        taken = self._room.put(misses, keys.take(index), shards)
-        self._count_arrivals(answers, taken)
-        if taken == misses.num_rows:
-            return
-        # Those who found no room ask again after the drain, which may have brought their keys to the front
-        # stage; as many at a time as the room holds, so that hardly anyone has to ask a third time.
-        step = self._room.count
-        yield from self.flush()
-        for start in range(taken, misses.num_rows, step):
-            yield from self.push(misses.slice(start, step))
+        arrivals = self._arrivals(batch)
+        rows = BatchRows(batch)
+        at = 0
+        while at < batch.num_rows:
+            space = self._room.space(arrivals.row_bytes)
+            if space > 0:
+                at = yield from self._let_in(arrivals, rows, at, space)
+            else:
+                yield from self._step()
+        yield from self._output.flush()
+        self._room.settle()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Drains the waiting room: everyone who waits is matched, or proven to have no match."""
-        waiting = self._room.take()
-        if waiting is None:
-            return
-        self.metrics.drains += 1
-        rows = _PathRows(self._path.layout, self._shape.value_positions)
-        for matches in self._path.fetch(waiting):
-            yield from self._emit_matches(waiting, matches, rows)
-            self._front.admit(waiting, matches, rows)
-            self._count_served(waiting, matches)
-        self._front.adapt()
+        """Reads R until everyone who waits is matched, or proven to have no match."""
+        while self._room.count:
+            yield from self._step()
+        yield from self._output.flush()
+        self._room.settle()
 
     def check_invariants(self) -> None:
         self.metrics.check_invariants()
@@ -124,76 +114,82 @@ class SemiStreamJoin:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _emit_hits(self, batch: pa.RecordBatch, answers: Answers) -> Iterator[pa.RecordBatch]:
-        layout, limit = self._front.layout, ChunkLimit.of(self._output_bytes, batch)
-        for pairs in self._front.pairs(answers, self._kind, limit):
-            yield self._output(batch, pairs, layout.decode(pairs.row_at) if self._kind.needs_rows else [])
+    def _arrivals(self, batch: pa.RecordBatch) -> Arrivals:
+        shape = self._shape
+        keys = self._encoder.encode([batch.column(position) for position in shape.key_positions])
+        return Arrivals(
+            batch=batch,
+            keys=keys,
+            key_positions=shape.key_positions,
+            encoder=self._encoder,
+            shards=shape.shards,
+        )
 
-    def _emit_matches(self, waiting: Waiting, matches: Matches, rows: _PathRows) -> Iterator[pa.RecordBatch]:
+    def _let_in(
+        self, arrivals: Arrivals, rows: BatchRows, at: int, space: int
+    ) -> Generator[pa.RecordBatch, None, int]:
+        """Asks the front stage about the rows from `at` on, until `space` of them have to wait. Returns the row
+        to go on with."""
+        answers = self._front.probe(arrivals.keys, at, space)
+        yield from self._emit_hits(rows, answers, at)
+        misses = np.empty(answers.misses, np.int64)
+        kernels.select_misses(answers.entries, at, misses)
+        taken = self._room.put(arrivals, misses) if misses.size else 0
+        self._count_arrivals(answers, taken)
+        if taken < misses.size:
+            # Larger than the room expected. They ask again, since reading R may bring their keys to the front stage.
+            yield from self._step()
+            yield from self.push(arrivals.batch.take(pa.array(misses[taken:])))
+        return at + answers.entries.size
+
+    def _step(self) -> Iterator[pa.RecordBatch]:
+        """One read of R."""
+        self.metrics.steps += 1
+        for matches in self._path.step():
+            yield from self._emit_matches(matches)
+            self._front.admit(matches, self._path_columns)
+            self._count_leaving(matches)
+        self._front.adapt(self._path.cycles)
+
+    def _emit_hits(self, rows: BatchRows, answers: Answers, at: int) -> Iterator[pa.RecordBatch]:
+        limit = self._output.limit(rows)
+        part = limit.starting_at(at)
+        for pairs in self._front.pairs(answers, self._kind, part):
+            yield from self._output.add(rows, pairs.stream_index + at, self._front_columns, pairs.row_at)
+
+    def _emit_matches(self, matches: Matches) -> Iterator[pa.RecordBatch]:
         kind, state = self._kind, np.zeros(4, np.int64)
-        limit = ChunkLimit.of(self._output_bytes, waiting.rows)
-        before = self._matched_before if matches.continued else 0
+        waiting = matches.waiting
+        limit = self._output.limit(waiting.rows)
         while state[0] < matches.counts.size:
             index, row_at = np.empty(limit.pairs, np.int64), np.empty(limit.pairs, np.int64)
             filled = kernels.pairs_of_matches(
                 waiting.order, waiting.starts, matches.first_key, matches.counts, matches.row_at,
-                before, matches.unfinished, *self._path.layout.kernel_shape,
+                matches.before, matches.leaving, *self._path.layout.kernel_shape,
                 kind.every_match, kind.once, kind.absent, limit.pair_bytes, limit.bytes, state, index, row_at,
             )  # fmt: skip
-            if filled:
-                pairs = Pairs(stream_index=index[:filled], row_at=row_at[:filled])
-                yield self._output(waiting.rows, pairs, rows.decode(pairs.row_at) if kind.needs_rows else [])
-
-    def _output(self, batch: pa.RecordBatch, pairs: Pairs, values: list[pa.Array]) -> pa.RecordBatch:
-        index = pairs.stream_index
-        self.metrics.rows_out += index.size
-        whole = index.size == batch.num_rows and kernels.is_identity(index)
-        stream = batch if whole else batch.take(pa.array(index))
-        return pa.RecordBatch.from_arrays([*stream.columns, *values], schema=self._schema_of(batch.schema))
-
-    def _schema_of(self, stream: pa.Schema) -> pa.Schema:
-        """The output's schema, with the types that the stream's batches have: their time zone or offset
-        width may differ."""
-        if self._schemas is None or not self._schemas[0].equals(stream):
-            names = self._shape.output_schema.names
-            own = [field.with_name(name) for field, name in zip(stream, names, strict=False)]
-            self._schemas = (stream, pa.schema([*own, *self._shape.value_fields]))
-        return self._schemas[1]
+            yield from self._output.add(waiting.rows, index[:filled], self._path_columns, row_at[:filled])
 
     def _count_arrivals(self, answers: Answers, taken: int) -> None:
         """Everyone who was answered, and those who wait now; the others will ask again."""
         metrics = self.metrics
+        metrics.probes += answers.entries.size
         metrics.rows_in += answers.present + answers.absent + answers.nulls + taken
         metrics.hits += answers.present + answers.absent
         metrics.negative_hits += answers.absent
         metrics.misses += taken
+        metrics.appends += taken
         metrics.null_keys += answers.nulls
         metrics.rows_matched += answers.present
         metrics.rows_unmatched += answers.absent + answers.nulls
         metrics.rows_waiting += taken
 
-    def _count_served(self, waiting: Waiting, matches: Matches) -> None:
-        before = self._matched_before if matches.continued else 0
-        matched, unmatched = kernels.count_served(
-            waiting.starts, matches.first_key, matches.counts, before, matches.unfinished
+    def _count_leaving(self, matches: Matches) -> None:
+        starts, first = matches.waiting.starts, matches.first_key
+        matched, unmatched = kernels.count_leaving(
+            starts, first, matches.counts, matches.before, matches.leaving
         )
-        only_key = matches.counts.size == 1
-        self._matched_before = 0
-        if matches.unfinished:
-            self._matched_before = int(matches.counts[-1]) + (before if only_key else 0)
         self.metrics.rows_matched += matched
         self.metrics.rows_unmatched += unmatched
         self.metrics.rows_waiting -= matched + unmatched
-
-
-class _PathRows:
-    """`MasterRows` of an access path: the chosen columns of full rows."""
-
-    def __init__(self, layout: RowLayout, positions: tuple[int, ...]) -> None:
-        self._layout, self._positions = layout, positions
-
-    def decode(self, row_at: I64) -> list[pa.Array]:
-        return self._layout.decode(row_at, self._positions)
-
-    def sizes(self, row_at: I64) -> I64:
-        return self._layout.sizes_at(row_at)
+        self.metrics.removals += matched + unmatched

@@ -15,6 +15,11 @@ class JoinMetrics:
     them it answered with "no such key", `misses` the rows it could not answer; a null key is neither.
     Bytes are the highest value of the run, summed over tasks. `lookups` and `scans` count how often a shard was
     read by picking pages or by reading through; `read_ns` is the time that took, `cpu_ns` the process's.
+
+    What virtual time is made of (`cost_model.clock`): `steps` of the loop; `read_requests` for stretches of pages,
+    `random_reads` of them at another place than where the last one ended, `random_reads_overlapped` with
+    many in flight; `probes` of H_R and H_S; `appends` to and `removals` from H_S and Q; master rows `switched` into
+    the front stage. `cycles`: how often R was read through.
     """
 
     rows_in: int = 0
@@ -30,6 +35,15 @@ class JoinMetrics:
     drains: int = 0
     lookups: int = 0
     scans: int = 0
+    steps: int = 0
+    cycles: int = 0
+    read_requests: int = 0
+    random_reads: int = 0
+    random_reads_overlapped: int = 0
+    probes: int = 0
+    appends: int = 0
+    removals: int = 0
+    switched: int = 0
     pages_read: int = 0
     bytes_read: int = 0
     front_stage_keys: int = 0

@@ -79,50 +79,66 @@ def entry_bytes(key_bytes, body_bytes):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def probe(  # type: ignore[no-untyped-def]
-    arena, slots, slot_count, position_bits, fixed, prefix, valid, hashes, offsets, data, out
+    arena,
+    slots,
+    slot_count,
+    position_bits,
+    fixed,
+    prefix,
+    valid,
+    hashes,
+    offsets,
+    data,
+    start,
+    misses_max,
+    out,
 ):
-    """out[i] = the entry's address, MISS or NULL_KEY; counts each hit in its entry.
+    """out[i - start] = the entry's address of row i, MISS or NULL_KEY; counts each hit in its entry. Ends with the
+    rows, or when misses_max of them missed.
 
-    Returns (rows with a match, rows known to have none, null keys)."""
+    Returns (rows looked up, rows with a match, rows known to have none, null keys)."""
     count = np.uint64(slot_count)
     position_mask = np.uint32((1 << position_bits) - 1)
     tag_mask = np.uint64((1 << (32 - position_bits)) - 1)
-    present = absent = nulls = 0
-    for i in range(prefix.size):
+    present = absent = nulls = misses = 0
+    i = start
+    while i < prefix.size and misses < misses_max:
+        answer = np.int64(MISS)
         if not valid[i]:
-            out[i] = NULL_KEY
+            answer = np.int64(NULL_KEY)
             nulls += 1
-            continue
-        at = np.int64(multiply_high(hashes[i], count))
-        tag = np.uint32(hashes[i] & tag_mask)
-        out[i] = MISS
-        while True:
-            slot = load_u32(slots + 4 * at)
-            if slot == np.uint32(0):
-                break
-            if slot >> np.uint32(position_bits) == tag:
-                entry = arena + (np.int64(slot & position_mask) - 1) * UNIT_BYTES
-                if fixed:
-                    same = load_u64(entry + 4) == prefix[i]
-                else:
-                    size = offsets[i + 1] - offsets[i]
-                    same = (
-                        compare_bytes(entry + 8, np.int64(load_u32(entry + 4)), data + offsets[i], size) == 0
-                    )
-                if same:
-                    header = load_u32(entry)
-                    if _frequency(header) <= FREQUENCY_MAX - ONE:
-                        store_u32(entry, np.uint32(header + np.uint32(ONE)))
-                    if _rows(header):
-                        present += 1
-                    else:
-                        absent += 1
-                    out[i] = entry
+        else:
+            at = np.int64(multiply_high(hashes[i], count))
+            tag = np.uint32(hashes[i] & tag_mask)
+            while True:
+                slot = load_u32(slots + 4 * at)
+                if slot == np.uint32(0):
+                    misses += 1
                     break
-            at += 1
-            if at == slot_count:
-                at = np.int64(0)
-    return present, absent, nulls
+                if slot >> np.uint32(position_bits) == tag:
+                    entry = arena + (np.int64(slot & position_mask) - 1) * UNIT_BYTES
+                    if fixed:
+                        same = load_u64(entry + 4) == prefix[i]
+                    else:
+                        size = offsets[i + 1] - offsets[i]
+                        key_size = np.int64(load_u32(entry + 4))
+                        same = compare_bytes(entry + 8, key_size, data + offsets[i], size) == 0
+                    if same:
+                        header = load_u32(entry)
+                        if _frequency(header) <= FREQUENCY_MAX - ONE:
+                            store_u32(entry, np.uint32(header + np.uint32(ONE)))
+                        if _rows(header):
+                            present += 1
+                        else:
+                            absent += 1
+                        answer = entry
+                        break
+                at += 1
+                if at == slot_count:
+                    at = np.int64(0)
+        out[i - start] = answer
+        i += 1
+    return i - start, present, absent, nulls
 
 
 @njit(cache=True, nogil=True)

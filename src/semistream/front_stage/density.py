@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from semistream.core.contracts import I64, Answers, ChunkLimit, JoinKind, MasterRows, Matches, Pairs, Waiting
+from semistream.core.contracts import I64, Answers, ChunkLimit, JoinKind, MasterRows, Matches, Pairs
 from semistream.core.keys import KeyBatch
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
@@ -77,14 +77,14 @@ class DensityFrontStage:
         if not self._is_usable():
             self._reset()
 
-    def probe(self, keys: KeyBatch) -> Answers:
-        entries = np.empty(len(keys), np.int64)
-        present, absent, nulls = kernels.probe(
+    def probe(self, keys: KeyBatch, start: int, misses_max: int) -> Answers:
+        entries = np.empty(len(keys) - start, np.int64)
+        probed, present, absent, nulls = kernels.probe(
             self._arena, self._slots, self._slot_count, self._position_bits, self._fixed,
-            keys.prefix, keys.valid, keys.hashes, keys.offsets, keys.data_address, entries,
+            keys.prefix, keys.valid, keys.hashes, keys.offsets, keys.data_address, start, misses_max, entries,
         )  # fmt: skip
         self._count_rows(present + absent)
-        return Answers(entries=entries, present=present, absent=absent, nulls=nulls)
+        return Answers(entries=entries[:probed], present=present, absent=absent, nulls=nulls)
 
     def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
         state = np.zeros(3, np.int64)
@@ -97,27 +97,27 @@ class DensityFrontStage:
             if filled:
                 yield Pairs(stream_index=index[:filled], row_at=rows[:filled])
 
-    def admit(self, waiting: Waiting, matches: Matches, rows: MasterRows) -> None:
-        first = matches.first_key + matches.continued
-        stop = matches.stop_key - matches.unfinished
-        if first >= stop:
+    def admit(self, matches: Matches, rows: MasterRows) -> None:
+        whole = matches.whole
+        if not whole.any():
             return
-        counts = matches.counts[first - matches.first_key : stop - matches.first_key]
-        keys, sightings = waiting.keys.slice(first, stop), waiting.sightings[first:stop]
+        keys, sightings, counts, mine = matches.keys, matches.sightings, matches.counts, matches.row_at
+        if not whole.all():
+            mine, picked = mine[np.repeat(whole, counts)], np.flatnonzero(whole)
+            keys, sightings, counts = keys.take(picked), sightings[picked], counts[picked]
         self._count_rows(int(sightings.sum()))
         estimates, chosen = self._sight(keys, sightings, counts)
         if not chosen.any():
             return
-        before = int(matches.counts[: first - matches.first_key].sum())
-        mine = matches.row_at[before : before + int(counts.sum())]
-        mine, picked = mine[np.repeat(chosen, counts)], np.flatnonzero(chosen)
-        keys, estimates, counts = keys.take(picked), estimates[picked], counts[picked]
+        if not chosen.all():
+            mine, picked = mine[np.repeat(chosen, counts)], np.flatnonzero(chosen)
+            keys, estimates, counts = keys.take(picked), estimates[picked], counts[picked]
         key_ends = np.concatenate([[0], np.cumsum(counts)])
         for start, stop in self._pieces(key_ends, rows.sizes(mine)):
             row_at = mine[key_ends[start] : key_ends[stop]]
             self._insert(keys.slice(start, stop), estimates[start:stop], counts[start:stop], row_at, rows)
 
-    def adapt(self) -> None:
+    def adapt(self, cycles: int) -> None:
         drain, recent = self._floats[_DRAIN], self._floats[_RECENT]
         self._floats[_DRAIN] = recent if drain == 0 else 0.9 * drain + 0.1 * recent
         self._floats[_RECENT] = 0

@@ -16,7 +16,6 @@ from semistream.core.contracts import (
     MasterRows,
     Matches,
     Pairs,
-    Waiting,
 )
 from semistream.core.keys import KeyBatch
 from semistream.core.metrics import JoinMetrics
@@ -29,9 +28,16 @@ class NoFrontStage:
     def __init__(self, layout: RowLayout) -> None:
         self.layout = layout
 
-    def probe(self, keys: KeyBatch) -> Answers:
-        entries = np.where(keys.valid, MISS, NULL_KEY).astype(np.int64)
-        return Answers(entries=entries, present=0, absent=0, nulls=int(entries.size - keys.valid.sum()))
+    def probe(self, keys: KeyBatch, start: int, misses_max: int) -> Answers:
+        valid = keys.valid[start:]
+        if misses_max < valid.size:
+            missed = np.flatnonzero(valid[: 2 * misses_max])
+            if missed.size < misses_max:
+                missed = np.flatnonzero(valid)
+            if missed.size > misses_max:
+                valid = valid[: missed[misses_max - 1] + 1]
+        entries = np.where(valid, MISS, NULL_KEY).astype(np.int64)
+        return Answers(entries=entries, present=0, absent=0, nulls=int(entries.size - valid.sum()))
 
     def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
         if kind.absent:
@@ -40,10 +46,10 @@ class NoFrontStage:
                 part = index[start : start + limit.pairs]
                 yield Pairs(stream_index=part, row_at=np.zeros(part.size, np.int64))
 
-    def admit(self, waiting: Waiting, matches: Matches, rows: MasterRows) -> None:
+    def admit(self, matches: Matches, rows: MasterRows) -> None:
         pass
 
-    def adapt(self) -> None:
+    def adapt(self, cycles: int) -> None:
         pass
 
     def report(self, metrics: JoinMetrics) -> None:

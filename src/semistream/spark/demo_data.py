@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from semistream.errors import SemistreamError, StoreError
+from semistream.errors import StoreError
+from semistream.workloads import tpch
 from semistream.workloads.zipf import ZipfKeys
 
-CUSTOMERS_PER_SCALE = 150_000
 FILES_PER_BATCH = 2
 ORDER_SCHEMA = pa.schema(
     [
@@ -46,25 +44,8 @@ def clean_directory(directory: Path) -> None:
 
 def write_customers(directory: Path, *, scale: float) -> int:
     """Writes TPC-H's customer table as Parquet files into `directory`; returns the number of rows."""
-    program = Path(sys.executable).parent / "tpchgen-cli"
-    found = str(program) if program.exists() else shutil.which("tpchgen-cli")
-    if found is None:
-        raise SemistreamError(
-            "the demo needs tpchgen-cli to make its table, and it is not installed.",
-            hint='pip install "semistream[demo]"',
-        )
-    options = [f"--scale-factor={scale:g}", "--tables=customer", f"--parts={FILES_PER_BATCH}"]
-    ran = subprocess.run(
-        [found, "parquet", *options, f"--output-dir={directory.parent}"],
-        capture_output=True, text=True, errors="replace", check=False,
-    )  # fmt: skip
-    if ran.returncode:
-        raise SemistreamError(
-            f"tpchgen-cli failed: {ran.stderr.strip() or ran.returncode}",
-            hint="is there room on the disk, and is the scale factor a positive number?",
-        )
-    (directory.parent / "customer").rename(directory)
-    return sum(pq.read_metadata(path).num_rows for path in directory.iterdir())
+    files = tpch.write_parquet("customer", directory, scale=scale, parts=FILES_PER_BATCH)
+    return sum(pq.read_metadata(path).num_rows for path in files)
 
 
 def write_orders(directory: Path, keys: ZipfKeys, *, batches: int, batch_rows: int) -> Iterator[int]:

@@ -98,7 +98,7 @@ def join_stream(
         raise ConfigError(f"the stream has a column '{METRICS_COLUMN}'.", hint="rename it.")
     shape = resolve_shape(stream_schema(stream), table, on=on, how=how, columns=columns, suffix=suffix)
     count = min(parallelism(stream) if tasks is None else tasks, table.shards)
-    least = minimum_bytes(table, count)
+    least = minimum_bytes(table, count, algorithm)
     if memory_bytes < least:
         raise BudgetError(
             f"memory={memory!r} is too little for {count} task(s) on this table; the minimum is "

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from semistream.core.arrow import address_of
-from semistream.core.contracts import I64, Matches, Waiting
+from semistream.core.contracts import I64, BatchRows, Matches, Waiting
 from semistream.core.keys import KeyBatch, KeyEncoder
 from semistream.core.rows import RowLayout
 
@@ -36,7 +36,7 @@ def waiting_for(sightings: Mapping[int, int], *, fixed: bool) -> tuple[Waiting, 
     ordered = [numbers[i] for i in order.tolist()]
     starts = np.concatenate([[0], np.cumsum([sightings[n] for n in ordered])]).astype(np.int64)
     waiting = Waiting(
-        rows=pa.RecordBatch.from_pylist([{}] * int(starts[-1]), schema=pa.schema([])),
+        rows=BatchRows(pa.record_batch({"row": np.arange(starts[-1], dtype=np.int64)})),
         keys=keys.take(order),
         shards=np.zeros(len(numbers), np.int32),
         order=np.arange(starts[-1], dtype=np.int64),
@@ -67,22 +67,27 @@ class RowsInMemory:
     def sizes(self, row_at: I64) -> I64:
         return self.layout.sizes_at(row_at)
 
-    def matches(self, ordered: Sequence[int], window_rows: int) -> Iterator[Matches]:
-        """The rows of the keys, at most `window_rows` at a time, as an access path hands them out."""
+    def matches(self, waiting: Waiting, ordered: Sequence[int], window_rows: int) -> Iterator[Matches]:
+        """The rows of the keys, at most `window_rows` at a time, as an access path hands them out that serves
+        everyone at once. A key whose rows do not come all in one window is not whole, and leaves with the last."""
         pending = [(position, at) for position, key in enumerate(ordered) for at in self._row_at.get(key, [])]
-        first, continued = 0, False
+        total = np.bincount([position for position, _ in pending], minlength=len(ordered))
+        shown, first = np.zeros(len(ordered), np.int64), 0
         for start in range(0, max(1, len(pending)), window_rows):
             window = pending[start : start + window_rows]
             rest = pending[start + window_rows :]
             stop = window[-1][0] + 1 if rest else len(ordered)
             unfinished = bool(rest) and rest[0][0] == stop - 1
             counts = np.bincount([p - first for p, _ in window], minlength=stop - first).astype(np.int64)
+            before = shown[first:stop].copy()
+            shown[first:stop] += counts
             yield Matches(
+                waiting=waiting,
                 first_key=first,
-                stop_key=stop,
                 counts=counts,
                 row_at=np.array([at for _, at in window], np.int64),
-                continued=continued,
-                unfinished=unfinished,
+                before=before,
+                whole=counts == total[first:stop],
+                leaving=before + counts == total[first:stop],
             )
-            first, continued = (stop - 1, True) if unfinished else (stop, False)
+            first = stop - unfinished

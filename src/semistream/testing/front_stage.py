@@ -72,15 +72,56 @@ class FrontStageContract:
     @pytest.mark.parametrize("fixed", [True, False])
     def test_knows_nothing_at_first(self, implementation: type, fixed: bool) -> None:
         stage = make(MAKERS, implementation, layout=RowLayout(SCHEMAS["number"], 2), fixed=fixed)
-        answers = stage.probe(encode_keys([1, None, 2, None], fixed=fixed))
+        answers = stage.probe(encode_keys([1, None, 2, None], fixed=fixed), 0, 4)
         assert answers.entries.tolist() == [MISS, NULL_KEY, MISS, NULL_KEY]
         assert (answers.present, answers.absent, answers.nulls, answers.misses) == (0, 0, 2, 2)
 
     def test_an_empty_batch_is_answered(self, implementation: type) -> None:
         stage = make(MAKERS, implementation, layout=RowLayout(SCHEMAS["number"], 2), fixed=True)
-        answers = stage.probe(encode_keys([], fixed=True))
+        answers = stage.probe(encode_keys([], fixed=True), 0, 1)
         assert answers.misses == 0
         assert list(stage.pairs(answers, JOIN_KINDS["left"], _limit(1, 0))) == []
+
+    @pytest.mark.parametrize("fixed", [True, False])
+    @given(
+        numbers=st.lists(st.one_of(st.none(), st.integers(0, KEYS - 1)), max_size=30),
+        start=st.integers(0, 30),
+        misses_max=st.integers(1, 31),
+    )
+    def test_a_probe_ends_with_the_last_miss_it_was_asked_for(
+        self,
+        implementation: type,
+        fixed: bool,
+        numbers: list[int | None],
+        start: int,
+        misses_max: int,
+    ) -> None:
+        start = min(start, len(numbers))
+        schema = SCHEMAS["number"]
+        table = {key: rows_of_key(key, schema) for key in range(KEYS)}
+        stage = make(MAKERS, implementation, layout=RowLayout(schema, 2), fixed=fixed)
+        for _ in range(2):  # a front stage may want to see a key twice
+            self._drain(
+                stage, RowsInMemory(schema, table), dict.fromkeys(range(0, KEYS, 3), 9), fixed, 10_000
+            )
+        keys = encode_keys(numbers, fixed=fixed)
+        everything = stage.probe(keys, start, len(numbers) + 1)
+        assert everything.entries.size == len(numbers) - start
+        missed = np.flatnonzero(everything.entries == MISS)
+        stop = missed[misses_max - 1] + 1 if missed.size >= misses_max else len(numbers) - start
+        some = stage.probe(keys, start, misses_max)
+        assert some.entries.tolist() == everything.entries[:stop].tolist()
+        assert some.misses == min(missed.size, misses_max)
+
+    @pytest.mark.parametrize("fixed", [True, False])
+    def test_of_a_key_that_is_not_whole_nothing_is_answered(self, implementation: type, fixed: bool) -> None:
+        schema = SCHEMAS["number and text"]
+        master = RowsInMemory(schema, {1: [(1, "a"), (2, "b"), (3, "c")], 2: [(4, "d")], 3: []})
+        stage = make(MAKERS, implementation, layout=RowLayout(schema, 2), fixed=fixed)
+        for cycle in range(12):
+            self._drain(stage, master, {1: 50, 2: 50, 3: 50}, fixed, window_rows=2, cycles=cycle)
+            answers = stage.probe(encode_keys([1], fixed=fixed), 0, 1)
+            assert answers.entries.tolist() == [MISS]
 
     @pytest.mark.parametrize("fixed", [True, False])
     @pytest.mark.parametrize("columns", SCHEMAS)
@@ -97,27 +138,45 @@ class FrontStageContract:
         table = {key: rows_of_key(key, schema) for key in range(KEYS)}
         master = RowsInMemory(schema, table)
         stage = make(MAKERS, implementation, layout=RowLayout(schema, 2), fixed=fixed)
-        for verb, first, count, sightings in steps:
+        for cycle, (verb, first, count, sightings) in enumerate(steps):
             numbers = [(first + i) % KEYS for i in range(min(count, KEYS))]
             if verb == "adapt":
-                stage.adapt()
+                stage.adapt(cycle)
             elif verb == "probe":
                 self._check(stage, [*numbers, None, *numbers[:3]], table, fixed)
             else:
-                unknown = self._check(stage, numbers, table, fixed)
-                # Only misses wait: admitting what is there already is not asked of a front stage.
-                waiting, ordered = waiting_for(dict.fromkeys(unknown, sightings), fixed=fixed)
-                for matches in master.matches(ordered, window_rows) if ordered else []:
-                    stage.admit(waiting, matches, master)
-                stage.adapt()
+                waiting = self._check(stage, numbers, table, fixed)
+                if first % 4 == 0:
+                    waiting = (
+                        numbers  # where rows wait for long, a key may come in while others still wait for it
+                    )
+                self._drain(
+                    stage, master, dict.fromkeys(waiting, sightings), fixed, window_rows, cycles=cycle
+                )
             stage.check_invariants()
         self._check(stage, [None, *range(KEYS)], table, fixed)
+
+    def _drain(
+        self,
+        stage: Any,
+        master: RowsInMemory,
+        sightings: Mapping[int, int],
+        fixed: bool,
+        window_rows: int,
+        cycles: int = 0,
+    ) -> None:
+        """`sightings[n]` stream rows wait for key n, and R is read for them."""
+        if sightings:
+            waiting, ordered = waiting_for(sightings, fixed=fixed)
+            for matches in master.matches(waiting, ordered, window_rows):
+                stage.admit(matches, master)
+        stage.adapt(cycles)
 
     def _check(
         self, stage: Any, numbers: Sequence[int | None], table: Mapping[int, list[Row]], fixed: bool
     ) -> list[int]:
         """Probes, compares every answer with the table, and returns the keys that missed."""
-        answers = stage.probe(encode_keys(numbers, fixed=fixed))
+        answers = stage.probe(encode_keys(numbers, fixed=fixed), 0, len(numbers) + 1)
         known = [entry not in (MISS, NULL_KEY) for entry in answers.entries.tolist()]
         rows = [[] if number is None else table[number] for number in numbers]
         assert (answers.entries == NULL_KEY).tolist() == [number is None for number in numbers]

@@ -12,25 +12,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semistream.core.budget import MemoryBudget
-from semistream.core.contracts import WaitingRoom
+from semistream.core.contracts import Arrivals, WaitingRoom
 from semistream.core.keys import KeyEncoder
 from semistream.errors import BudgetError
 from semistream.testing.discovery import implementations, make
 from semistream.testing.fakes import key_column
 from semistream.waiting_room.batch_room import BatchRoom
+from semistream.waiting_room.queue_room import QueueRoom
 
 MAKERS: Mapping[type, Callable[..., Any]] = {
-    BatchRoom: lambda budget, capacity_bytes: BatchRoom(budget, capacity_bytes),
+    BatchRoom: lambda budget, capacity_bytes, fixed: BatchRoom(budget, lambda: capacity_bytes),
+    QueueRoom: lambda budget, capacity_bytes, fixed: QueueRoom(budget, lambda: capacity_bytes, fixed=fixed),
 }
 SHARDS = 3
 
 
-def _arrivals(numbers: list[int], first_id: int, *, fixed: bool) -> tuple[pa.RecordBatch, Any, Any]:
+def _arrivals(numbers: list[int], first_id: int, *, fixed: bool, note: str = "") -> Arrivals:
     keys = key_column(numbers, fixed=fixed)
     ids = pa.array(range(first_id, first_id + len(numbers)), pa.int64())
     encoder = KeyEncoder([keys.type])
-    batch = pa.RecordBatch.from_arrays([ids, keys], names=["id", "key"])
-    return batch, encoder.encode([keys]), encoder.shards([keys], SHARDS)
+    notes = pa.array([note] * len(numbers), pa.string())
+    batch = pa.RecordBatch.from_arrays([ids, keys, notes], names=["id", "key", "note"])
+    return Arrivals(
+        batch=batch, keys=encoder.encode([keys]), key_positions=(1,), encoder=encoder, shards=SHARDS
+    )
+
+
+def _put(room: Any, arrivals: Arrivals) -> int:
+    """All rows at once."""
+    return room.put(arrivals, np.arange(arrivals.batch.num_rows))
 
 
 @pytest.mark.parametrize("implementation", implementations(WaitingRoom, "semistream.waiting_room"))
@@ -38,18 +48,23 @@ class WaitingRoomContract:
     """Subclass it in a test module to run it."""
 
     def test_can_be_made(self, implementation: type) -> None:
-        room = make(MAKERS, implementation, budget=MemoryBudget(1 << 16), capacity_bytes=1 << 16)
+        room = make(MAKERS, implementation, budget=MemoryBudget(1 << 16), capacity_bytes=1 << 16, fixed=True)
         room.check_invariants()
         assert room.count == 0
         assert room.take() is None
 
     def test_what_it_holds_is_reserved(self, implementation: type) -> None:
         budget = MemoryBudget(2000)
-        room = make(MAKERS, implementation, budget=budget, capacity_bytes=1 << 20)
-        assert room.put(*_arrivals([1, 2], 0, fixed=True)) == 2
-        assert 0 < budget.held_bytes == budget.peak_bytes
+        room = make(MAKERS, implementation, budget=budget, capacity_bytes=2000, fixed=True)
+        assert _put(room, _arrivals([1, 2], 0, fixed=True)) == 2
+        assert 0 < budget.held_bytes == budget.peak_bytes <= 2000
+        taken = _put(room, _arrivals(list(range(100)), 2, fixed=True))
+        assert 0 <= taken < 98
+
+    def test_what_is_not_there_cannot_be_reserved(self, implementation: type) -> None:
+        room = make(MAKERS, implementation, budget=MemoryBudget(2000), capacity_bytes=1 << 20, fixed=True)
         with pytest.raises(BudgetError):
-            room.put(*_arrivals(list(range(100)), 2, fixed=True))
+            _put(room, _arrivals(list(range(100)), 2, fixed=True))
 
     @pytest.mark.parametrize("fixed", [True, False])
     @given(
@@ -60,34 +75,37 @@ class WaitingRoomContract:
         self, implementation: type, fixed: bool, batches: list[list[int]], capacity_bytes: int
     ) -> None:
         budget = MemoryBudget(capacity_bytes)
-        room = make(MAKERS, implementation, budget=budget, capacity_bytes=capacity_bytes)
+        room = make(MAKERS, implementation, budget=budget, capacity_bytes=capacity_bytes, fixed=fixed)
         waited: dict[int, bytes] = {}
         served: dict[int, bytes] = {}
         for numbers in batches:
             first_id = len(waited)
-            batch, keys, shards = _arrivals(numbers, first_id, fixed=fixed)
-            texts = keys.to_binary().to_pylist()
+            arrivals = _arrivals(numbers, first_id, fixed=fixed)
+            texts = arrivals.keys.to_binary().to_pylist()
             waited.update({first_id + i: text for i, text in enumerate(texts)})
-            while batch.num_rows:
-                before = room.count
-                taken = room.put(batch, keys, shards)
-                assert 0 <= taken <= batch.num_rows
+            start = 0
+            while start < len(numbers):
+                before, space = room.count, room.space(arrivals.row_bytes)
+                assert space > 0 or before > 0
+                taken = room.put(arrivals, np.arange(start, len(numbers)))
+                assert 0 <= taken <= len(numbers) - start
                 assert room.count == before + taken
                 room.check_invariants()
-                if taken < batch.num_rows:
+                start += taken
+                if start < len(numbers):
                     self._take(room, served)
-                batch, shards, keys = batch.slice(taken), shards[taken:], keys.slice(taken, len(keys))
+                    room.settle()
+            room.settle()
+            room.check_invariants()
         self._take(room, served)
         assert served == waited
         budget.check_invariants()
 
     @pytest.mark.parametrize("fixed", [True, False])
     def test_a_row_that_never_fits_is_refused(self, implementation: type, fixed: bool) -> None:
-        room = make(MAKERS, implementation, budget=MemoryBudget(1000), capacity_bytes=1000)
-        batch, keys, shards = _arrivals([1], 0, fixed=fixed)
-        wide = batch.append_column("wide", pa.array(["x" * 2000]))
+        room = make(MAKERS, implementation, budget=MemoryBudget(1000), capacity_bytes=1000, fixed=fixed)
         with pytest.raises(BudgetError, match="while it waits"):
-            room.put(wide, keys, shards)
+            _put(room, _arrivals([1], 0, fixed=fixed, note="x" * 2000))
 
     def _take(self, room: Any, served: dict[int, bytes]) -> None:
         expected, waiting = room.count, room.take()
@@ -100,14 +118,17 @@ class WaitingRoomContract:
         assert places == sorted(set(places))
         assert len(set(texts)) == len(texts)
         assert waiting.starts[0] == 0
-        assert waiting.starts[-1] == waiting.rows.num_rows == waiting.order.size == expected
+        assert waiting.starts[-1] == waiting.order.size == expected
         assert (waiting.sightings >= 1).all()
-        assert sorted(waiting.order.tolist()) == list(range(expected))
-        ids = np.asarray(waiting.rows.column(0))
-        column = waiting.rows.column(1)
+        assert len(set(waiting.order.tolist())) == expected
+        assert 0 <= waiting.order.min() <= waiting.order.max() < waiting.rows.pair_bytes.size
+        rows = waiting.rows.take(waiting.order)
+        assert rows.num_rows == expected
+        ids = np.asarray(rows.column(0))
+        column = rows.column(1)
         shards = KeyEncoder([column.type]).shards([column], SHARDS)
         for k, text in enumerate(texts):
-            for row in waiting.order[waiting.starts[k] : waiting.starts[k + 1]].tolist():
+            for row in range(waiting.starts[k], waiting.starts[k + 1]):
                 assert int(ids[row]) not in served
                 served[int(ids[row])] = text
                 assert shards[row] == waiting.shards[k]

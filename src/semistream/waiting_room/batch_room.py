@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from semistream.core.budget import MemoryBudget
-from semistream.core.contracts import Waiting
+from semistream.core.contracts import I64, Arrivals, BatchRows, Waiting
 from semistream.core.keys import KeyBatch, concat_keys
 from semistream.errors import BudgetError
 
@@ -18,35 +20,42 @@ BOOKKEEPING_BYTES = 101
 COPIES = 2  # a drain puts the pieces together once
 
 
-class BatchRoom:
-    """Holds rows up to `capacity_bytes`, bookkeeping for the drain included."""
+def _charge(row_bytes: float) -> float:
+    return COPIES * row_bytes + BOOKKEEPING_BYTES
 
-    def __init__(self, budget: MemoryBudget, capacity_bytes: int) -> None:
+
+class BatchRoom:
+    """Holds rows up to `capacity()` bytes, bookkeeping for the drain included."""
+
+    def __init__(self, budget: MemoryBudget, capacity: Callable[[], int]) -> None:
         self._reservation = budget.reserve("waiting room", 0)
-        self._capacity_bytes = capacity_bytes
+        self._capacity = capacity
         self._clear()
 
     @property
     def count(self) -> int:
         return self._count
 
-    def put(self, rows: pa.RecordBatch, keys: KeyBatch, shards: npt.NDArray[np.int32]) -> int:
+    def space(self, row_bytes: float) -> int:
+        left = self._capacity() - self._held_bytes
+        return max(int(left / _charge(row_bytes)), 0 if self._count else 1)
+
+    def put(self, arrivals: Arrivals, index: I64) -> int:
         """Takes as many of the first rows as there is room for. BudgetError for a row that never fits."""
-        if rows.num_rows == 0:
-            return 0
-        each = COPIES * (rows.nbytes + keys.nbytes) / rows.num_rows + BOOKKEEPING_BYTES
-        fitting = min(rows.num_rows, int((self._capacity_bytes - self._held_bytes) / each))
+        rows, keys = arrivals.batch.take(pa.array(index)), arrivals.keys.take(index)
+        each = _charge((rows.nbytes + keys.nbytes) / index.size)
+        fitting = min(index.size, int((self._capacity() - self._held_bytes) / each))
         if fitting == 0 and not self._count:
             raise BudgetError(
                 f"a stream row takes about {each:,.0f} bytes while it waits; the waiting room has "
-                f"{self._capacity_bytes:,} bytes.",
+                f"{self._capacity():,} bytes.",
                 hint="give the join more memory, or join before adding wide columns to the stream.",
             )
         if fitting:
             self._reservation.resize(int(self._held_bytes + each * fitting))
             self._rows.append(rows.slice(0, fitting))
             self._keys.append(keys.slice(0, fitting))
-            self._shards.append(shards[:fitting])
+            self._shards.append(arrivals.shards_of(index[:fitting]))
             self._held_bytes += each * fitting
             self._count += fitting
         return fitting
@@ -64,15 +73,18 @@ class BatchRoom:
         starts = in_order.starts()
         # The same key is in one shard only, so runs of equal keys never span shards.
         return Waiting(
-            rows=rows,
+            rows=BatchRows(rows),
             keys=in_order.take(starts),
             shards=shards_in_order[starts],
             order=order,
             starts=np.append(starts, keys.prefix.size),
         )
 
+    def settle(self) -> None:
+        """Rows are put together when they are taken."""
+
     def check_invariants(self) -> None:
-        assert int(self._held_bytes) <= self._reservation.size_bytes <= self._capacity_bytes
+        assert int(self._held_bytes) <= self._reservation.size_bytes <= self._capacity()
         assert self._count == sum(rows.num_rows for rows in self._rows)
 
     def _clear(self) -> None:

@@ -1,0 +1,129 @@
+"""Kernels of the virtual table: pages and columns made from row numbers, and keys found by arithmetic.
+
+Row n has the key `n // rows_per_key * key_stride`, and a payload that is a function of (seed, n) alone. A table is
+made of stretches of rows: one, and another one wherever rows were appended behind a page that was not full. A
+stretch begins with a page and a key of its own; each page of it but the last holds `rows_per_page` rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from semistream.core._hash_kernels import P1, mix64
+from semistream.core._key_kernels import SIGN
+from semistream.core._memory import store_u8, store_u16, store_u32, store_u64, swap_bytes
+from semistream.master_table._page_kernels import _COUNT_AT, HEADER_BYTES, SUM_BYTES, seal_pages
+
+NARROW_BYTES_MAX = 255
+
+# Eight characters from " " to "_" at a time: six random bits each, moved up to where text begins.
+_SIX_BITS = np.uint64(0x3F3F3F3F3F3F3F3F)
+_SPACES = np.uint64(0x2020202020202020)
+
+
+@njit(cache=True, inline="always")
+def _letters(word):  # type: ignore[no-untyped-def]
+    return ((word ^ (word >> np.uint64(32))) & _SIX_BITS) + _SPACES
+
+
+@njit(cache=True, inline="always")
+def _put_payload(row, row_seed, size, target):  # type: ignore[no-untyped-def]
+    """Word j is one addition away from the first, so that the processor makes several at once."""
+    base = mix64(row_seed ^ np.uint64(row))
+    words = size >> 3
+    for j in range(words):
+        store_u64(target + 8 * j, _letters(base + np.uint64(j) * P1))
+    rest = _letters(base + np.uint64(words) * P1)
+    for at in range(target + 8 * words, target + size):
+        store_u8(at, np.uint8(rest & np.uint64(0xFF)))
+        rest >>= np.uint64(8)
+
+
+@njit(cache=True, nogil=True)
+def put_payloads(rows, seed, size, target):  # type: ignore[no-untyped-def]
+    """The payloads of these rows, one after the other."""
+    row_seed = mix64(seed + P1)
+    for i in range(rows.size):
+        _put_payload(rows[i], row_seed, size, target + i * size)
+
+
+@njit(cache=True, inline="always")
+def _store_short(at, value, width):  # type: ignore[no-untyped-def]
+    if width == 2:
+        store_u16(at, np.uint16(value))
+    else:
+        store_u32(at, np.uint32(value))
+
+
+@njit(cache=True, inline="always")
+def _stretch_of(starts, at):  # type: ignore[no-untyped-def]
+    """The last stretch that starts at `at` or before."""
+    low, high = np.int64(0), starts.size
+    while high - low > 1:
+        middle = (low + high) // 2
+        if starts[middle] <= at:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def make_pages(  # type: ignore[no-untyped-def]
+    buffer, page_bytes, short, pages, rows, first_row, first_page, rows_per_page, rows_per_key, key_stride,
+    row_bytes, payload_bytes, seed,
+):  # fmt: skip
+    """Writes page pages[i] of a table of `rows` rows to buffer + i * page_bytes, as a shard writer would."""
+    row_seed = mix64(seed + P1)
+    is_wide = payload_bytes > NARROW_BYTES_MAX
+    for i in range(pages.size):
+        page = buffer + i * page_bytes
+        stretch = _stretch_of(first_page, pages[i])
+        row = first_row[stretch] + (pages[i] - first_page[stretch]) * rows_per_page
+        end = first_row[stretch + 1] if stretch + 1 < first_row.size else np.int64(rows)
+        count = min(rows_per_page, end - row)
+        store_u32(page + _COUNT_AT, np.uint32(count))
+        for at in range(page + HEADER_BYTES + count * short, page + page_bytes - count * row_bytes):
+            store_u8(at, np.uint8(0))
+        key, same = row // rows_per_key * key_stride, row % rows_per_key
+        offset = page_bytes
+        for j in range(count):
+            offset -= row_bytes
+            _store_short(page + HEADER_BYTES + j * short, offset, short)
+            at = page + offset + SUM_BYTES
+            store_u64(at, swap_bytes(np.uint64(key) ^ SIGN))
+            store_u8(at + 8, np.uint8(is_wide))
+            store_u64(at + 9, np.uint64(row))
+            if is_wide:
+                _store_short(at + 17, payload_bytes, short)
+                _put_payload(row, row_seed, payload_bytes, at + 17 + short)
+            else:
+                store_u8(at + 17, np.uint8(payload_bytes))
+                _put_payload(row, row_seed, payload_bytes, at + 18)
+            row += 1
+            same += 1
+            if same == rows_per_key:
+                key, same = key + key_stride, np.int64(0)
+        # Sealed while the page is in the nearest cache.
+        seal_pages(page, page_bytes, 1, pages[i], short, seed)
+
+
+@njit(cache=True, nogil=True)
+def locate(  # type: ignore[no-untyped-def]
+    keys, rows, first_row, first_page, rows_per_page, rows_per_key, key_stride, first, last
+):
+    """What the fences of these pages would say of each key, without them."""
+    last_ordinal = rows // rows_per_key - 1
+    for k in range(keys.size):
+        key = np.int64(keys[k] ^ SIGN)
+        if key < 0 or last_ordinal < 0:
+            first[k], last[k] = 0, -1
+            continue
+        # The last page that does not begin above the key is the last with rows of it, or of the key below it.
+        ordinal = min(key // key_stride, last_ordinal)
+        stretch = _stretch_of(first_row, ordinal * rows_per_key)
+        row, page = ordinal * rows_per_key - first_row[stretch], first_page[stretch]
+        last[k] = page + (row + rows_per_key - 1) // rows_per_page
+        is_held = ordinal * key_stride == key
+        first[k] = page + row // rows_per_page if is_held else last[k]

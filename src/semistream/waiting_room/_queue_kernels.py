@@ -1,0 +1,363 @@
+"""Kernels of the queue room: H_S, a hash table of the distinct keys that wait, each with a list of its rows; and
+Q, a list of all rows in the order of their arrival. Both lists are doubly linked, so any row can leave at any time.
+
+    slots -> keys -> rows of the key (SAME_NEXT, SAME_PREV)
+                     rows in order of arrival (NEXT, PREV)
+
+Rows and keys are numbers into arrays; -1 ends a list. Numbers that are free are kept in a list of their own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from semistream.core._hash_kernels import hash_address, mix64
+from semistream.core._key_kernels import compare_bytes, prefix_at
+from semistream.core._memory import copy_bytes, load_u16, load_u32, load_u64, swap_bytes
+from semistream.master_table._page_kernels import HEADER_BYTES, SUM_BYTES
+
+# Columns of `links`, one line a row
+SAME_NEXT, SAME_PREV, NEXT, PREV, KEY, MET = range(6)
+LINKS = 6
+# Columns of `meta`, one line a key
+HEAD, COUNT, SHARD = range(3)
+METAS = 3
+# Columns of `spans`, one line a key: where the bytes of a key of any length are, and their hash
+START, SIZE, HASH = range(3)
+SPANS = 3
+# Fields of `state`
+OLDEST, NEWEST, FREE_ROW, FREE_KEY, ROWS, KEYS, HEAP_USED, HEAP_LIVE, MARKER, BEFORE_MARKER = range(10)
+STATES = 10
+END = -1
+
+
+@njit(cache=True, nogil=True)
+def clear(links, meta, slots, state):  # type: ignore[no-untyped-def]
+    slots[:] = END
+    for i in range(links.shape[0]):
+        links[i, NEXT] = i + 1
+    for i in range(meta.shape[0]):
+        meta[i, HEAD] = i + 1
+    if links.shape[0]:
+        links[links.shape[0] - 1, NEXT] = END
+    if meta.shape[0]:
+        meta[meta.shape[0] - 1, HEAD] = END
+    state[:] = 0
+    state[OLDEST] = state[NEWEST] = state[MARKER] = END
+
+
+@njit(cache=True, inline="always")
+def _hash_of(key, fixed, words, spans):  # type: ignore[no-untyped-def]
+    return mix64(words[key]) if fixed else np.uint64(spans[key, HASH])
+
+
+@njit(cache=True)
+def _find(word, hashed, at, size, fixed, words, spans, heap, slots):  # type: ignore[no-untyped-def]
+    """(the key's number or -1, the slot where the search ended)"""
+    mask = slots.size - 1
+    slot = np.int64(hashed & np.uint64(mask))
+    while True:
+        key = np.int64(slots[slot])
+        if key < 0:
+            return key, slot
+        if words[key] == word and (
+            fixed
+            or (spans[key, SIZE] == size and compare_bytes(heap + spans[key, START], size, at, size) == 0)
+        ):
+            return key, slot
+        slot = (slot + 1) & mask
+
+
+@njit(cache=True, nogil=True)
+def put(  # type: ignore[no-untyped-def]
+    fixed, prefix, hashes, offsets, data, index, shards, first_row, stamp,
+    links, row_at, stamps, words, meta, spans, heap, slots, state,
+):  # fmt: skip
+    """Lets the rows `index` of a batch in; the i-th of them is row first_row + index[i] of the store."""
+    for i in range(index.size):
+        source = index[i]
+        at = data + offsets[source] if not fixed else np.int64(0)
+        size = offsets[source + 1] - offsets[source] if not fixed else np.int64(8)
+        key, slot = _find(prefix[source], hashes[source], at, size, fixed, words, spans, heap, slots)
+        if key < 0:
+            key = state[FREE_KEY]
+            state[FREE_KEY] = np.int64(meta[key, HEAD])
+            slots[slot] = np.int32(key)
+            words[key] = prefix[source]
+            meta[key, HEAD], meta[key, COUNT], meta[key, SHARD] = END, 0, shards[i]
+            if not fixed:
+                spans[key, START], spans[key, SIZE] = state[HEAP_USED], size
+                spans[key, HASH] = np.int64(hashes[source])
+                copy_bytes(heap + state[HEAP_USED], at, size)
+                state[HEAP_USED] += size
+                state[HEAP_LIVE] += size
+            state[KEYS] += 1
+        row = state[FREE_ROW]
+        state[FREE_ROW] = np.int64(links[row, NEXT])
+        head = meta[key, HEAD]
+        links[row, SAME_NEXT], links[row, SAME_PREV] = head, END
+        if head >= 0:
+            links[head, SAME_PREV] = row
+        meta[key, HEAD] = np.int32(row)
+        meta[key, COUNT] += 1
+        links[row, NEXT], links[row, PREV] = END, np.int32(state[NEWEST])
+        if state[NEWEST] >= 0:
+            links[state[NEWEST], NEXT] = np.int32(row)
+        else:
+            state[OLDEST] = row
+        state[NEWEST] = row
+        links[row, KEY], links[row, MET] = np.int32(key), 0
+        row_at[row] = first_row + source
+        stamps[row] = stamp
+        state[ROWS] += 1
+
+
+@njit(cache=True)
+def _forget_key(key, fixed, words, meta, spans, heap, slots, state):  # type: ignore[no-untyped-def]
+    """Takes a key without rows out of the table; those behind it in the same run of slots move up."""
+    mask = slots.size - 1
+    size = np.int64(8) if fixed else spans[key, SIZE]
+    at = np.int64(0) if fixed else heap + spans[key, START]
+    _, hole = _find(
+        words[key], _hash_of(key, fixed, words, spans), at, size, fixed, words, spans, heap, slots
+    )
+    slot = hole
+    while True:
+        slot = (slot + 1) & mask
+        other = np.int64(slots[slot])
+        if other < 0:
+            break
+        home = np.int64(_hash_of(other, fixed, words, spans) & np.uint64(mask))
+        if ((slot - home) & mask) >= ((slot - hole) & mask):
+            slots[hole] = np.int32(other)
+            hole = slot
+    slots[hole] = END
+    if not fixed:
+        state[HEAP_LIVE] -= size
+    meta[key, HEAD] = np.int32(state[FREE_KEY])
+    state[FREE_KEY] = key
+    state[KEYS] -= 1
+
+
+@njit(cache=True)
+def _unlink(row, links, row_at, state):  # type: ignore[no-untyped-def]
+    """Takes a row out of Q; its number is free."""
+    if state[MARKER] >= 0:
+        if row == state[MARKER]:
+            state[MARKER] = links[row, NEXT] if links[row, NEXT] >= 0 else links[row, PREV]
+            if links[row, NEXT] < 0:
+                state[BEFORE_MARKER] = max(np.int64(0), state[BEFORE_MARKER] - 1)
+        elif row_at[row] < row_at[state[MARKER]]:
+            state[BEFORE_MARKER] -= 1
+    before, behind = links[row, PREV], links[row, NEXT]
+    if before >= 0:
+        links[before, NEXT] = behind
+    else:
+        state[OLDEST] = behind
+    if behind >= 0:
+        links[behind, PREV] = before
+    else:
+        state[NEWEST] = before
+    links[row, NEXT] = np.int32(state[FREE_ROW])
+    state[FREE_ROW] = row
+    state[ROWS] -= 1
+
+
+@njit(cache=True, nogil=True)
+def remove_keys(keys, fixed, links, row_at, words, meta, spans, heap, slots, state):  # type: ignore[no-untyped-def]
+    """Everyone who waits for these keys leaves."""
+    for i in range(keys.size):
+        row = np.int64(meta[keys[i], HEAD])
+        while row >= 0:
+            behind = np.int64(links[row, SAME_NEXT])
+            _unlink(row, links, row_at, state)
+            row = behind
+        _forget_key(keys[i], fixed, words, meta, spans, heap, slots, state)
+
+
+@njit(cache=True, nogil=True)
+def oldest(stamp_max, out, links, stamps, state):  # type: ignore[no-untyped-def]
+    """The oldest rows whose stamp is at most stamp_max, as many as `out` holds; returns how many."""
+    count = 0
+    row = state[OLDEST]
+    while row >= 0 and count < out.size and stamps[row] <= stamp_max:
+        out[count] = row
+        count += 1
+        row = np.int64(links[row, NEXT])
+    return count
+
+
+@njit(cache=True, nogil=True)
+def newest(out, links, state):  # type: ignore[no-untyped-def]
+    """The newest rows, as many as `out` holds; returns how many."""
+    count = 0
+    row = state[NEWEST]
+    while row >= 0 and count < out.size:
+        out[count] = row
+        count += 1
+        row = np.int64(links[row, PREV])
+    return count
+
+
+@njit(cache=True, nogil=True)
+def remove_rows(rows, fixed, links, row_at, words, meta, spans, heap, slots, state):  # type: ignore[no-untyped-def]
+    for i in range(rows.size):
+        row = rows[i]
+        key = np.int64(links[row, KEY])
+        behind, before = links[row, SAME_NEXT], links[row, SAME_PREV]
+        if before >= 0:
+            links[before, SAME_NEXT] = behind
+        else:
+            meta[key, HEAD] = behind
+        if behind >= 0:
+            links[behind, SAME_PREV] = before
+        meta[key, COUNT] -= 1
+        _unlink(row, links, row_at, state)
+        if meta[key, COUNT] == 0:
+            _forget_key(key, fixed, words, meta, spans, heap, slots, state)
+
+
+@njit(cache=True, nogil=True)
+def key_at(position, links, state):  # type: ignore[no-untyped-def]
+    """The key of the row that has `position` others before it in Q. A marker stays near it, so that the walk is
+    short where positions change little."""
+    if state[MARKER] < 0 or position == 0:
+        state[MARKER], state[BEFORE_MARKER] = state[OLDEST], 0
+    while state[BEFORE_MARKER] < position and links[state[MARKER], NEXT] >= 0:
+        state[MARKER] = links[state[MARKER], NEXT]
+        state[BEFORE_MARKER] += 1
+    while state[BEFORE_MARKER] > position and links[state[MARKER], PREV] >= 0:
+        state[MARKER] = links[state[MARKER], PREV]
+        state[BEFORE_MARKER] -= 1
+    return np.int64(links[state[MARKER], KEY])
+
+
+@njit(cache=True, nogil=True)
+def count_rows(keys, meta):  # type: ignore[no-untyped-def]
+    total = 0
+    for i in range(keys.size):
+        total += meta[keys[i], COUNT]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def rows_of_keys(keys, counts, origin, links, row_at, meta, order, starts):  # type: ignore[no-untyped-def]
+    """Lists who waits for each key, as rows of the store from `origin` on; each has met counts[k] more of R."""
+    filled = 0
+    for k in range(keys.size):
+        starts[k] = filled
+        row = np.int64(meta[keys[k], HEAD])
+        while row >= 0:
+            order[filled] = row_at[row] - origin
+            links[row, MET] = min(np.int64(links[row, MET]) + counts[k], 1 << 30)
+            filled += 1
+            row = np.int64(links[row, SAME_NEXT])
+    starts[keys.size] = filled
+
+
+@njit(cache=True, nogil=True)
+def key_sizes(keys, spans, sizes):  # type: ignore[no-untyped-def]
+    for k in range(keys.size):
+        sizes[k] = spans[keys[k], SIZE]
+
+
+@njit(cache=True, nogil=True)
+def key_bytes(keys, spans, heap, offsets, target):  # type: ignore[no-untyped-def]
+    for k in range(keys.size):
+        copy_bytes(target + offsets[k], heap + spans[keys[k], START], spans[keys[k], SIZE])
+
+
+@njit(cache=True, nogil=True)
+def compact_heap(slots, spans, heap, target, state):  # type: ignore[no-untyped-def]
+    """Moves the bytes of the keys that are left to `target`, one after the other."""
+    used = np.int64(0)
+    for i in range(slots.size):
+        key = np.int64(slots[i])
+        if key >= 0:
+            copy_bytes(target + used, heap + spans[key, START], spans[key, SIZE])
+            spans[key, START] = used
+            used += spans[key, SIZE]
+    state[HEAP_USED] = used
+
+
+@njit(cache=True, nogil=True)
+def renumber(first, stop, links, row_at, state, kept):  # type: ignore[no-untyped-def]
+    """The rows of the store first..stop-1 that are still waited for, oldest first, go to `kept`, and are numbered
+    from `first` on; the rows behind them move up. Q is in the store's order. Returns how many were kept."""
+    count = np.int64(0)
+    row = state[NEWEST]
+    while row >= 0 and row_at[row] >= first:
+        if row_at[row] < stop:
+            count += 1
+        row = np.int64(links[row, PREV])
+    gone = stop - first - count
+    at = count
+    row = state[NEWEST]
+    while row >= 0 and row_at[row] >= first:
+        if row_at[row] < stop:
+            at -= 1
+            kept[at] = row_at[row] - first
+            row_at[row] = first + at
+        else:
+            row_at[row] -= gone
+        row = np.int64(links[row, PREV])
+    return count
+
+
+@njit(cache=True, nogil=True)
+def match_pages(  # type: ignore[no-untyped-def]
+    page_at, page_bytes, short, fixed, words, spans, heap, slots, found, counts, row_at, result
+):
+    """Shows all rows of some pages to those who wait. Each key found gets the next place in (found, counts), and its
+    rows, which stand side by side, the next ones in row_at.
+
+    Ends before a page that might not fit into row_at. result = (pages done, keys found, rows found, rows seen).
+    """
+    keys = rows_found = seen = np.int64(0)
+    last_word = np.uint64(0)
+    last_at = last_size = np.int64(-1)
+    key = np.int64(-1)
+    page_number = np.int64(0)
+    while page_number < page_at.size:
+        page = page_at[page_number]
+        rows = np.int64(load_u32(page + 8))
+        if rows_found + rows > row_at.size:
+            break
+        for row in range(rows):
+            entry = page + HEADER_BYTES + row * short
+            at = page + (np.int64(load_u16(entry)) if short == 2 else np.int64(load_u32(entry))) + SUM_BYTES
+            if fixed:
+                word = swap_bytes(load_u64(at))
+                if last_at < 0 or word != last_word:
+                    key, _ = _find(
+                        word, mix64(word), np.int64(0), np.int64(8), fixed, words, spans, heap, slots
+                    )
+                    if key >= 0:
+                        found[keys] = key
+                        counts[keys] = 0
+                        keys += 1
+                    last_word = word
+                last_at = at
+                values = at + 8
+            else:
+                size = np.int64(load_u16(at)) if short == 2 else np.int64(load_u32(at))
+                at += short
+                if last_at < 0 or compare_bytes(last_at, last_size, at, size) != 0:
+                    key, _ = _find(
+                        prefix_at(at, size), hash_address(at, size, np.uint64(0)), at, size,
+                        fixed, words, spans, heap, slots,
+                    )  # fmt: skip
+                    if key >= 0:
+                        found[keys] = key
+                        counts[keys] = 0
+                        keys += 1
+                last_at, last_size = at, size
+                values = at + size
+            if key >= 0:
+                row_at[rows_found] = values
+                rows_found += 1
+                counts[keys - 1] += 1
+        seen += rows
+        page_number += 1
+    result[0], result[1], result[2], result[3] = page_number, keys, rows_found, seen

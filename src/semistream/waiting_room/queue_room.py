@@ -1,0 +1,299 @@
+"""H_S and Q of the papers: who waits is found by key, and known in the order of arrival; anyone can leave any time.
+
+put -> | newest ... Q ... oldest | -> take_oldest
+           H_S: key -> its rows    -> take_keys
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from semistream.core.arrow import address_of
+from semistream.core.budget import MemoryBudget
+from semistream.core.contracts import I64, Arrivals, Waiting
+from semistream.core.keys import KeyBatch, offsets_from
+from semistream.errors import BudgetError
+from semistream.waiting_room import _queue_kernels as kernels
+from semistream.waiting_room.kept_rows import KeptRows
+
+GARBAGE_SHARE = 1 / 4  # of the kept rows may be of rows that left
+COPY_SHARE = 1 / 2  # what putting rows together takes beside them
+# Per row, and for its key if no other row has it: links, place and stamp; word, list and slots.
+ENTRY_BYTES = 4 * kernels.LINKS + 16 + 8 + 4 * kernels.METAS + 8
+SPAN_BYTES = 8 * kernels.SPANS
+SIZE_BYTES = 4
+SLOTS_PER_KEY = 1.5
+HEAP_SHARE = 1.5  # of the bytes of the keys that wait
+
+
+def waiting_row_bytes(row_bytes: float, *, fixed: bool = True) -> float:
+    """What a row costs while it waits, beside the bytes of a key that is no single word."""
+    kept = (row_bytes + SIZE_BYTES) * (1 + GARBAGE_SHARE) * (1 + COPY_SHARE)
+    return ENTRY_BYTES + kept + (0 if fixed else SPAN_BYTES)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """Keys that wait and were found in some pages of R, and their rows there: counts[k] of row_at for each."""
+
+    keys: I64
+    counts: I64
+    row_at: I64
+    pages: int
+    rows_seen: int
+
+
+class QueueRoom:
+    """Holds rows while they fit `capacity()` bytes, which may change; no more than `rows_max` at a time.
+
+    With `split_into(k)` it takes one k-th of what it can hold between two reads of R, as MESHJOIN does, and without
+    it whatever fits, as HYBRIDJOIN does. Memory: what `waiting_row_bytes` says for each row, and the bytes of keys
+    that are no single words; all of it is reserved when the first row comes.
+    """
+
+    def __init__(
+        self,
+        budget: MemoryBudget,
+        capacity: Callable[[], int],
+        *,
+        fixed: bool,
+        rows_max: int | None = None,
+    ) -> None:
+        self._reservation = budget.reserve("waiting room", 0)
+        self._capacity, self._fixed, self._rows_max = capacity, fixed, rows_max
+        self.rows = KeptRows()
+        self.stamp = 0
+        self._charged_bytes = self._row_bytes = 0.0
+        self._parts: int | None = None
+        self._put_in_part = 0
+        self._batch: pa.RecordBatch | None = None
+        self._batch_first = 0
+        self._state = np.zeros(kernels.STATES, np.int64)
+        self._allocate(0)
+
+    @property
+    def count(self) -> int:
+        return int(self._state[kernels.ROWS])
+
+    def space(self, row_bytes: float) -> int:
+        self._expect(row_bytes)
+        fitting = self._fitting(row_bytes)
+        if self._parts is not None:
+            fitting = min(fitting, self.part_rows - self._put_in_part)
+        return max(fitting, 0 if self.count else 1)
+
+    @property
+    def part_rows(self) -> int:
+        """w of MESHJOIN: rows taken between two reads of R."""
+        rows = min(self._links.shape[0], int(self._capacity() / self._charge(self._row_bytes)))
+        return max(1, rows // max(1, self._parts or 1))
+
+    def split_into(self, parts: int | None) -> None:
+        """A read of R is done: the next part of `parts` may come in."""
+        self._parts, self._put_in_part = parts, 0
+
+    def put(self, arrivals: Arrivals, index: I64) -> int:
+        self._expect(arrivals.row_bytes)
+        index = index[: self._links.shape[0] - self.count]
+        keys, first = arrivals.keys, self._batch_first
+        if self._batch is not arrivals.batch:
+            first = self.rows.append(arrivals.batch)
+            self._batch, self._batch_first = arrivals.batch, first
+        charges = self._charge(self.rows.sizes(first - self.rows.origin + index))
+        if not self._fixed:
+            key_bytes = keys.offsets[index + 1] - keys.offsets[index]
+            charges += HEAP_SHARE * key_bytes
+        index = index[: np.searchsorted(np.cumsum(charges), self._left_bytes, side="right")]
+        if not index.size:
+            if not self.count:
+                self._refuse(float(charges[0]))
+            return 0
+        if not self._fixed:
+            self._make_heap_room(int(key_bytes[: index.size].sum()))
+            charges -= HEAP_SHARE * key_bytes
+        self._charged_bytes += float(charges[: index.size].sum())
+        kernels.put(
+            self._fixed, keys.prefix, keys.hashes, keys.offsets, keys.data_address, index,
+            arrivals.shards_of(index), first, self.stamp,
+            self._links, self._row_at, self._stamps, *self._table(), self._state,
+        )  # fmt: skip
+        self._put_in_part += index.size
+        return index.size
+
+    def take(self) -> Waiting | None:
+        taken = self.take_oldest(self.count)
+        return taken[0] if taken else None
+
+    def take_oldest(self, count: int, stamp_max: int = (1 << 62)) -> tuple[Waiting, I64] | None:
+        """The `count` oldest rows with a stamp up to stamp_max leave; and how many master rows those of each key
+        met. Rows of one key that met different ones stand apart."""
+        rows = np.empty(count, np.int64)
+        rows = rows[: kernels.oldest(stamp_max, rows, self._links, self._stamps, self._state)]
+        return self._take_rows(rows)
+
+    def take_newest(self, count: int) -> tuple[Waiting, I64] | None:
+        """The `count` newest rows leave."""
+        rows = np.empty(min(count, self.count), np.int64)
+        return self._take_rows(rows[: kernels.newest(rows, self._links, self._state)])
+
+    def key_at(self, share: float) -> I64:
+        """The key of the row that stands at this share of Q, counted from the oldest."""
+        position = int(share * (self.count - 1))
+        return np.array([kernels.key_at(position, self._links, self._state)], np.int64)
+
+    def shard_of(self, key: I64) -> int:
+        return int(self._meta[key[0], kernels.SHARD])
+
+    def find(self, page_at: I64, page_bytes: int, short: int, row_at: I64) -> Found:
+        """Which of some pages' rows are waited for; ends early where `row_at` might not hold them."""
+        found, counts = np.empty(row_at.size, np.int64), np.empty(row_at.size, np.int64)
+        result = np.zeros(4, np.int64)
+        kernels.match_pages(
+            page_at, page_bytes, short, self._fixed, self._words, self._spans, address_of(self._heap),
+            self._slots, found, counts, row_at, result,
+        )  # fmt: skip
+        pages, keys, rows, seen = result.tolist()
+        return Found(
+            keys=found[:keys], counts=counts[:keys], row_at=row_at[:rows], pages=pages, rows_seen=seen
+        )
+
+    def waiting(self, keys: I64, counts: I64, *, leave: bool) -> Waiting:
+        """Who waits for these keys, and has met counts[k] more rows of R now; they may be served by that."""
+        order = np.empty(kernels.count_rows(keys, self._meta), np.int64)
+        starts = np.empty(keys.size + 1, np.int64)
+        kernels.rows_of_keys(
+            keys, counts, self.rows.origin, self._links, self._row_at, self._meta, order, starts
+        )
+        shards, batch = self._meta[keys, kernels.SHARD], self.key_batch(keys)
+        if leave:
+            self._charged_bytes -= float(self._charge(self.rows.sizes(order)).sum())
+            kernels.remove_keys(keys, self._fixed, self._links, self._row_at, *self._table(), self._state)
+        return Waiting(rows=self.rows, keys=batch, shards=shards, order=order, starts=starts)
+
+    def key_batch(self, keys: I64) -> KeyBatch:
+        offsets, data = np.zeros(1, np.int64), np.zeros(0, np.uint8)
+        if not self._fixed:
+            sizes = np.empty(keys.size, np.int64)
+            kernels.key_sizes(keys, self._spans, sizes)
+            offsets = offsets_from(sizes)
+            data = np.empty(int(offsets[-1]), np.uint8)
+            kernels.key_bytes(keys, self._spans, address_of(self._heap), offsets, address_of(data))
+        return KeyBatch(
+            prefix=self._words[keys],
+            valid=np.ones(keys.size, np.bool_),
+            fixed=self._fixed,
+            offsets=offsets,
+            data=data,
+        )
+
+    def settle(self) -> None:
+        """Keeps of the last batch only those who wait, and puts the others together where many have left."""
+        if self._batch is not None:
+            self._batch = None
+            self._cut_chunk(self.rows.chunk_count - 1)
+            self.rows.merge()
+        oldest = int(self._state[kernels.OLDEST])
+        self.rows.drop_before(int(self._row_at[oldest]) if oldest >= 0 else 1 << 62)
+        if self.rows.rows > (1 + GARBAGE_SHARE) * self.count + 64:
+            for chunk in reversed(range(self.rows.chunk_count)):
+                self._cut_chunk(chunk)
+        if not self._fixed and self._state[kernels.HEAP_USED] > 2 * self._state[kernels.HEAP_LIVE] + 4096:
+            self._make_heap_room(0)
+
+    def check_invariants(self) -> None:
+        state = self._state
+        assert 0 <= state[kernels.KEYS] <= state[kernels.ROWS] <= self._links.shape[0]
+        assert int(self._meta[self._slots[self._slots >= 0], kernels.COUNT].sum()) == self.count
+        assert (self._slots >= 0).sum() == state[kernels.KEYS]
+        assert self._charged_bytes > -1
+        assert self.count or self._charged_bytes < 1
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _table(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32], I64, int, npt.NDArray[np.int32]]:
+        return self._words, self._meta, self._spans, address_of(self._heap), self._slots
+
+    @property
+    def _left_bytes(self) -> float:
+        return self._capacity() - self._charged_bytes - self._heap.size
+
+    def _charge(self, row_bytes: Any) -> Any:
+        """For one size, or an array of them."""
+        return waiting_row_bytes(row_bytes, fixed=self._fixed)
+
+    def _fitting(self, row_bytes: float) -> int:
+        each = self._charge(row_bytes) + (0 if self._fixed else HEAP_SHARE * row_bytes)
+        return min(int(self._left_bytes / each), self._links.shape[0] - self.count)
+
+    def _expect(self, row_bytes: float) -> None:
+        """The first rows tell how many will fit."""
+        first, self._row_bytes = not self._row_bytes, max(row_bytes, 1.0)
+        if first:
+            rows = max(1, int(self._capacity() / self._charge(self._row_bytes)))
+            self._reservation.resize(self._capacity())
+            self._allocate(min(rows, self._rows_max or rows))
+
+    def _refuse(self, charge: float) -> None:
+        raise BudgetError(
+            f"a stream row takes about {charge:,.0f} bytes while it waits; the waiting room has "
+            f"{self._capacity():,} bytes.",
+            hint="give the join more memory, or join before adding wide columns to the stream.",
+        )
+
+    def _allocate(self, rows: int) -> None:
+        self._links = np.empty((rows, kernels.LINKS), np.int32)
+        self._row_at, self._stamps = np.empty(rows, np.int64), np.empty(rows, np.int64)
+        self._words = np.empty(rows, np.uint64)
+        self._meta = np.empty((rows, kernels.METAS), np.int32)
+        self._spans = np.empty((0 if self._fixed else rows, kernels.SPANS), np.int64)
+        self._heap = np.empty(0, np.uint8)
+        self._slots = np.empty(1 << max(3, int(rows * SLOTS_PER_KEY - 1).bit_length()), np.int32)
+        kernels.clear(self._links, self._meta, self._slots, self._state)
+
+    def _take_rows(self, rows: I64) -> tuple[Waiting, I64] | None:
+        if not rows.size:
+            return None
+        keys, met = self._links[rows, kernels.KEY].astype(np.int64), self._links[rows, kernels.MET]
+        batch, shards = self.key_batch(keys), self._meta[keys, kernels.SHARD]
+        place = self._row_at[rows] - self.rows.origin
+        order = batch.sort_order()
+        order = order[np.argsort(shards[order], kind="stable")]
+        # Of one key, those who met nothing come first.
+        run = np.cumsum(np.diff(keys[order], prepend=-1) != 0)
+        order = order[np.lexsort((met[order] > 0, run))]
+        starts = np.flatnonzero(
+            (np.diff(keys[order], prepend=-1) != 0) | (np.diff(met[order] > 0, prepend=False) != 0)
+        ).astype(np.int64)
+        firsts = order[starts]
+        waiting = Waiting(
+            rows=self.rows,
+            keys=batch.take(firsts),
+            shards=shards[firsts],
+            order=place[order],
+            starts=np.append(starts, rows.size),
+        )
+        before = met[firsts].astype(np.int64)
+        self._charged_bytes -= float(self._charge(self.rows.sizes(place)).sum())
+        kernels.remove_rows(rows, self._fixed, self._links, self._row_at, *self._table(), self._state)
+        return waiting, before
+
+    def _cut_chunk(self, chunk: int) -> None:
+        first, stop = self.rows.chunk_range(chunk)
+        kept = np.empty(stop - first, np.int64)
+        kept = kept[: kernels.renumber(first, stop, self._links, self._row_at, self._state, kept)]
+        if kept.size < stop - first:
+            self.rows.keep_of_chunk(chunk, kept)
+
+    def _make_heap_room(self, more: int) -> None:
+        """Puts the keys' bytes together anew if that is due, with room for `more`."""
+        state = self._state
+        if state[kernels.HEAP_USED] + more > self._heap.size or not more:
+            heap = np.empty(int((state[kernels.HEAP_LIVE] + more) * HEAP_SHARE), np.uint8)
+            kernels.compact_heap(self._slots, self._spans, address_of(self._heap), address_of(heap), state)
+            self._heap = heap
