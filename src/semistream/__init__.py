@@ -18,6 +18,7 @@ from importlib.metadata import version as _distribution_version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from semistream import edge
 from semistream.errors import (
     BudgetError,
     ConfigError,
@@ -26,6 +27,7 @@ from semistream.errors import (
     SemistreamError,
     StoreError,
 )
+from semistream.master_table.location import local_path
 from semistream.master_table.page_store import MasterTable
 
 if TYPE_CHECKING:
@@ -78,13 +80,18 @@ def prepare(
     :param page_size: power of two, 512 B to 16 MiB; no row may be wider than a page.
     """
     return _spark("prepare").prepare_table(
-        df, path, key=key, shards=shards, page_size=page_size, overwrite=overwrite
+        edge.frame(df, name="df"),
+        local_path(path),
+        key=edge.names(key, name="key"),
+        shards=edge.optional_whole_number(shards, name="shards"),
+        page_size=page_size,
+        overwrite=edge.flag(overwrite, name="overwrite"),
     )
 
 
 def open(path: str | Path) -> MasterTable:
     """The newest version of the master table at `path`. Reads one small file; needs no Spark."""
-    return MasterTable.open(path)
+    return MasterTable.open(local_path(path))
 
 
 def join(
@@ -113,18 +120,18 @@ def join(
     :param suffix: appended to a table column whose name the stream has, too; without it a clash is an error.
     :param tasks: parallel tasks, default: Spark's parallelism; more tasks than shards are of no use.
     """
-    table = master if isinstance(master, MasterTable) else MasterTable.open(master)
-    return _spark("join").join_stream(
-        stream,
-        table,
-        on=on,
-        how=how,
-        memory=memory,
-        algorithm=algorithm,
-        columns=columns,
-        suffix=suffix,
-        tasks=tasks,
-    )
+    frame = edge.frame(stream, name="stream")
+    arguments = {
+        "on": edge.join_columns(on),
+        "how": edge.text(how, name="how", example="left"),
+        "memory": memory,
+        "algorithm": edge.text(algorithm, name="algorithm", example="adaptive"),
+        "columns": edge.optional_names(columns, name="columns"),
+        "suffix": edge.optional_text(suffix, name="suffix", example="_m"),
+        "tasks": edge.optional_whole_number(tasks, name="tasks"),
+    }
+    table = master if isinstance(master, MasterTable) else MasterTable.open(local_path(master, name="master"))
+    return _spark("join").join_stream(frame, table, **arguments)
 
 
 def metrics(query: StreamingQuery) -> list[BatchMetrics]:
@@ -132,7 +139,7 @@ def metrics(query: StreamingQuery) -> list[BatchMetrics]:
 
     As far back as the query's own progress reports go (spark.sql.streaming.numRecentProgressUpdates).
     """
-    return _spark("metrics").recent_metrics(query)
+    return _spark("metrics").recent_metrics(edge.query(query))
 
 
 def _spark(module: str):  # type: ignore[no-untyped-def]  # a module chosen by name

@@ -164,7 +164,7 @@ def start_join(
     budget, metrics = MemoryBudget(memory_bytes), JoinMetrics()
     parts = _Parts(chosen, table, mine, budget, metrics, costs or ReadCosts())
     path, room = parts.path()
-    split = MemorySplit.of(chosen.shares, memory_bytes, budget.held_bytes)
+    split = MemorySplit.of(chosen.shares, memory_bytes, budget.held_bytes, table.page_bytes)
     budget.reserve("output", split.output_bytes)
     front = parts.front_stage(shape, split, region_source, identity)
     parts.waiting_bytes = split.waiting_bytes
@@ -223,10 +223,13 @@ class _Parts:
         cached = RowLayout(
             pa.schema([values.field(i) for i in shape.value_positions]), table.layout.end_bytes
         )
-        region = region_source(split.front_stage_bytes) if self._chosen.front_stage == "density" else None
-        if region is None:
+        if self._chosen.front_stage == "none":
             return NoFrontStage(cached)
-        self._budget.reserve("front stage", region.size_bytes)
+        reservation = self._budget.reserve("front stage", split.front_stage_bytes)
+        region = region_source(split.front_stage_bytes)
+        if region is None:
+            reservation.resize(0)
+            return NoFrontStage(cached)
         return DensityFrontStage(
             region,
             layout=cached,

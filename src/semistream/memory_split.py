@@ -46,9 +46,11 @@ class MemorySplit:
     front_stage_bytes: int
 
     @classmethod
-    def of(cls, shares: Shares, total_bytes: int, path_bytes: int) -> MemorySplit:
-        """What is left beside the access path. Parts are too small, or negative, if the total is too little."""
-        output = _clamp(total_bytes * OUTPUT_SHARE, OUTPUT_BYTES_MIN, OUTPUT_BYTES_MAX)
+    def of(cls, shares: Shares, total_bytes: int, path_bytes: int, page_bytes: int) -> MemorySplit:
+        """What is left beside the access path. An output batch may be a single row as wide as a page. Parts are too small, or negative, if the total is too little."""
+        output = _clamp(
+            total_bytes * OUTPUT_SHARE, max(OUTPUT_BYTES_MIN, page_bytes), max(OUTPUT_BYTES_MAX, page_bytes)
+        )
         left = total_bytes - path_bytes - output
         if shares.front_stage is None:
             share = shares.waiting_room or 0.0
@@ -86,7 +88,9 @@ def minimum_task_bytes(table: Table, shards: list[int], shares: Shares) -> int:
     """The least a task that serves these shards can work with, to within 2 %."""
     enough = WAITING_BYTES_MIN + OUTPUT_BYTES_MIN + SIZE_MIN_BYTES
     while True:
-        split = MemorySplit.of(shares, enough, path_bytes_max(shares, table, shards, enough))
+        split = MemorySplit.of(
+            shares, enough, path_bytes_max(shares, table, shards, enough), table.page_bytes
+        )
         if split.is_enough(shares):
             return enough
         enough += enough // 64
@@ -107,7 +111,9 @@ def minimum_bytes(table: Table, tasks: int, shares: Shares) -> int:
 
 def check_memory(shares: Shares, table: Table, shards: list[int], memory_bytes: int) -> None:
     """BudgetError that says the minimum, if it is too little."""
-    split = MemorySplit.of(shares, memory_bytes, path_bytes_max(shares, table, shards, memory_bytes))
+    split = MemorySplit.of(
+        shares, memory_bytes, path_bytes_max(shares, table, shards, memory_bytes), table.page_bytes
+    )
     if not split.is_enough(shares):
         least = minimum_task_bytes(table, shards, shares)
         raise BudgetError(

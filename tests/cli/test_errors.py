@@ -31,6 +31,31 @@ def test_a_path_without_a_store(command: str, tmp_path: Path) -> None:
     assert_explained(semistream(command, tmp_path), "holds no store")
 
 
+@pytest.mark.parametrize("command", ["info", "verify"])
+def test_a_store_elsewhere_than_in_a_file_system(command: str, world: World) -> None:
+    assert_explained(semistream(command, "s3://bucket/table"), "'s3'", "file system", "mount")
+    assert semistream(command, world.store.as_uri()).returncode == 0
+
+
+def test_every_path_of_a_command_is_checked_alike(world: World, tmp_path: Path) -> None:
+    far = "s3://bucket/x"
+    assert_explained(semistream("prepare", far, tmp_path / "s", "--key", "k"), "PARQUET", "'s3'")
+    assert_explained(semistream("prepare", world.table, far, "--key", "k", cwd=tmp_path), "STORE", "'s3'")
+    for paths in ((far, world.store, "out"), (world.orders, far, "out"), (world.orders, world.store, far)):
+        assert_explained(semistream("join", *paths, "--on", "custkey", cwd=tmp_path), "'s3'")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--batches", "0"), ("--batch-rows", "0"), ("--batch-rows", "-5"), ("--scale", "0"), ("--scale", "nan")],
+)
+def test_numbers_of_the_demo(option: tuple[str, str], tmp_path: Path) -> None:
+    ran = semistream("demo", *option, "--directory", tmp_path / "demo")
+    assert_explained(ran, option[0], "out of range")
+    assert not (tmp_path / "demo").exists()
+
+
 def test_join_checks_its_paths_before_it_starts_spark(world: World, tmp_path: Path) -> None:
     on = ("--on", "custkey")
     assert_explained(

@@ -208,11 +208,23 @@ def test_one_wide_stream_row_does_not_stop_the_others(tmp_path: Path) -> None:
     assert found == joined(stream, master, stream_key=["k"], master_key=["k"], how="left")
 
 
-def test_a_stream_row_that_can_never_wait_is_an_error_with_a_hint(tmp_path: Path) -> None:
+def test_a_stream_row_wider_than_the_waiting_room_waits_alone(tmp_path: Path) -> None:
+    master = pa.table({"k": pa.array(range(10)), "v": pa.array(range(10))})
+    table = build_store(master, tmp_path / "s", key="k")
+    notes = ["x" * (1 << 20) if i in (0, 7, 8, 99) else "n" for i in range(100)]
+    stream = pa.table({"k": pa.array([i % 15 for i in range(100)]), "note": pa.array(notes)})
+    for batch_rows in (1, 9, 100):
+        found, metrics = lookup(table, stream, how="left", batch_rows=batch_rows)
+        assert found == joined(stream, master, stream_key=["k"], master_key=["k"], how="left")
+        assert metrics.budget_peak_bytes <= metrics.budget_bytes
+
+
+def test_a_stream_row_that_no_queue_can_hold_is_an_error_with_a_hint(tmp_path: Path) -> None:
     table = build_store(pa.table({"k": pa.array([1]), "v": pa.array([1])}), tmp_path / "s", key="k")
     stream = pa.table({"k": pa.array([1]), "note": pa.array(["x" * (1 << 20)])})
+    least = minimum_task_bytes(table, [0], "meshjoin")
     with pytest.raises(BudgetError, match="while it waits") as caught:
-        lookup(table, stream)
+        lookup(table, stream, algorithm="meshjoin", memory_bytes=least)
     assert "Hint:" in str(caught.value)
 
 

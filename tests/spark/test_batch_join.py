@@ -175,6 +175,18 @@ def test_forms_of_on_suffix_and_columns(spark: SparkSession, stores: dict[int, s
     assert none.count() == 15  # without columns an inner join still tells how many rows match
 
 
+def test_names_that_differ_in_case_only_and_names_that_come_twice(
+    spark: SparkSession, stores: dict[int, ss.MasterTable]
+) -> None:
+    """To Spark such names are ambiguous; the join goes by position."""
+    stream = spark.range(3).selectExpr("id + 10 as K", "id as k", "'x' as twice", "'y' as twice")
+    joined = ss.join(stream, stores[2], on="k", columns=["other"], memory="4 MiB")
+    assert joined.columns == ["K", "k", "twice", "twice", "other"]
+    rows = [tuple(row) for row in joined.collect()]
+    assert len(rows) == 9
+    assert {row[:4] for row in rows} == {(10 + n, n, "x", "y") for n in range(3)}
+
+
 @pytest.mark.parametrize("name", ["with.dot", "with`tick"])
 def test_column_names_that_need_quoting(spark: SparkSession, tmp_path: Path, name: str) -> None:
     quoted = "`" + name.replace("`", "``") + "`"

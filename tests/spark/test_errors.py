@@ -66,6 +66,12 @@ def test_arguments_of_join(
     fails(error, *parts, call=lambda: ss.join(stream, table, **{"on": "k", **arguments}))
 
 
+def test_a_stream_with_two_columns_of_the_keys_name(stream: DataFrame, table: ss.MasterTable) -> None:
+    twice = stream.selectExpr("k", "text", "k + 1 as k")
+    fails(ss.SchemaError, "2 columns 'k'", call=lambda: ss.join(twice, table, on="k", columns=["v"]))
+    fails(ss.ConfigError, "shards='2'", call=lambda: ss.prepare(stream, "x", key="k", shards="2"))  # type: ignore[arg-type]
+
+
 def test_too_little_memory_names_the_minimum_which_then_works(
     stream: DataFrame, table: ss.MasterTable
 ) -> None:

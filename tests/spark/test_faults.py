@@ -277,15 +277,8 @@ def test_two_attempts_of_one_task_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(runtime.TaskContext, "get", lambda: FakeContext)
     table = build_store(master_table(), tmp_path / "s", key="k", page_size=1024)
     stream = stream_parts()[0]
-    spec = runtime.TaskSpec(
-        path=str(table.path),
-        store_id=table.store_id,
-        version=table.version,
-        shape=resolve_shape(stream.schema, table, on="k", how="left", columns=None, suffix=None),
-        algorithm="adaptive",
-        tasks=1,
-        task_bytes=8 << 20,
-    )
+    shape = resolve_shape(stream.schema, table, on="k", how="left", columns=None, suffix=None)
+    spec = runtime.TaskSpec.of(table, shape, algorithm="adaptive", tasks=1, task_bytes=8 << 20)
     wanted = joined(stream, master_table(), stream_key=["k"], master_key=["k"], how="left")
 
     def split(batches: list[pa.RecordBatch]) -> tuple[Counter[tuple[object, ...]], JoinMetrics]:

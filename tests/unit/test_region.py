@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from semistream.front_stage.region import DIRECTORY_VARIABLE, Region, boot_id
+from semistream.front_stage.region import DIRECTORY_VARIABLE, Owner, Region, boot_id, remove_all
 
 SIZE = 1 << 16
 
@@ -95,10 +96,29 @@ def test_links_and_directories_are_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "secret").read_bytes() == b"secret"
 
 
+def owner(
+    query: str = "query", *, run: str = "run", join: str = "join", setup: str = "setup", task: int = 0
+) -> Owner:
+    return Owner(query_id=query, run_id=run, join=join, setup=setup, task=task)
+
+
 def of_query(query: str) -> Region:
-    region = Region.of_query(query, "name", SIZE)
+    region = Region.of_query(owner(query), SIZE)
     assert region is not None
     return region
+
+
+def use(*owners: Owner) -> None:
+    """Each opens its front stage and closes it, one after the other, as the tasks of a micro-batch do."""
+    for each in owners:
+        region = Region.of_query(each, SIZE)
+        assert region is not None
+        region.close()
+        time.sleep(0.02)  # files are timed by the system's coarse clock
+
+
+def kept(root: Path) -> set[str]:
+    return {file.name for file in root.rglob("*.front")}
 
 
 def is_kept(region: Region) -> bool:
@@ -112,7 +132,7 @@ def test_a_querys_region_is_found_again_in_a_place_for_this_user_alone(
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
     first = of_query("query")
     assert is_kept(first)
-    assert Region.of_query("query", "name", SIZE) is None  # in use
+    assert Region.of_query(owner("query"), SIZE) is None  # in use
     first.bytes[3] = 5
     first.close()
     assert of_query("query").bytes[3] == 5
@@ -158,8 +178,8 @@ def test_where_memory_backed_storage_is_too_small_the_next_place_is_used(
 
     monkeypatch.setattr(os, "posix_fallocate", fallocate)
     assert is_kept(of_query("query"))
-    assert [file.name for file in large.rglob("*.front")] == ["name.front"]
-    assert not list(small.rglob("*.front"))
+    assert kept(large) == {owner("query").file_name}
+    assert not kept(small)
 
 
 def test_what_nobody_used_for_long_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,11 +190,102 @@ def test_what_nobody_used_for_long_is_removed(tmp_path: Path, monkeypatch: pytes
     base = tmp_path / f"semistream-{os.getuid()}"
     long_ago = time.time() - 2 * 3600
     for query in ("old", "held"):
-        os.utime(base / query / "name.front", (long_ago, long_ago))
+        os.utime(base / query / owner(query).file_name, (long_ago, long_ago))
         os.utime(base / query, (long_ago, long_ago))
     of_query("new").close()
     assert sorted(directory.name for directory in base.iterdir()) == ["held", "new", "recent"]
     held.close()
+
+
+def test_a_restart_with_another_setup_removes_what_the_join_kept_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other tasks, other memory or another table version: the old files do not lie beside the new ones."""
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    before = [owner(run="first", setup="4 tasks", task=task) for task in range(4)]
+    others = [owner(run="first", join="another join", setup="4 tasks"), owner("another query", run="x")]
+    use(*before, *others)
+    assert len(kept(tmp_path)) == 6
+    now = [owner(run="second", setup="2 tasks", task=task) for task in range(2)]
+    use(now[0])
+    assert kept(tmp_path) == {each.file_name for each in (now[0], *others)}
+    use(*now, *others)
+    assert kept(tmp_path) == {each.file_name for each in (*now, *others)}
+
+
+def test_a_restart_with_the_same_setup_keeps_all_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    use(*(owner(run="first", task=task) for task in range(3)))
+    use(owner(run="second", task=1))
+    assert kept(tmp_path) == {owner(task=task).file_name for task in range(3)}
+
+
+def test_a_join_that_a_query_holds_twice_does_not_remove_its_other_self(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    small, large = owner(setup="8 MiB"), owner(setup="16 MiB")
+    for _ in range(3):  # micro-batches
+        use(small, large)
+        assert kept(tmp_path) == {small.file_name, large.file_name}
+
+
+def test_a_front_stage_in_use_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    late = owner(run="first", setup="old")  # a task that outlives its run
+    held = Region.of_query(late, SIZE)
+    assert held is not None
+    time.sleep(0.02)
+    use(owner(run="second", setup="new"))
+    assert len(kept(tmp_path)) == 2
+    held.close()
+    use(owner(run="second", setup="new"))
+    assert kept(tmp_path) == {owner(setup="new").file_name}
+
+
+def test_what_a_place_kept_is_removed_though_another_place_is_used_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    second.mkdir()
+    monkeypatch.setattr("semistream.front_stage.region._roots", lambda: [first, second])
+    use(owner(run="first", setup="old"))
+    assert len(kept(second)) == 1
+    first.mkdir()
+    use(owner(run="second", setup="new"))
+    assert (len(kept(first)), len(kept(second))) == (1, 0)
+
+
+def test_remove_all_leaves_what_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    assert remove_all() == (0, 0)
+    use(owner("a", task=0), owner("a", task=1), owner("b"))
+    held = of_query("c")
+    assert remove_all() == (3, 3 * SIZE)
+    assert kept(tmp_path) == {owner("c").file_name}
+    held.close()
+    assert remove_all() == (1, SIZE)
+    assert not list((tmp_path / f"semistream-{os.getuid()}").iterdir())
+
+
+def test_a_file_removed_while_it_is_opened_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, path = fcntl.flock, tmp_path / "f"
+
+    def removed_first(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        path.unlink()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", removed_first)
+    region = Region.shared(path, SIZE)
+    assert region is not None
+    region.bytes[5] = 1
+    region.close()
+    assert path.read_bytes()[5] == 1
 
 
 def test_without_any_place_it_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
+import itertools
 import threading
 
 import numpy as np
@@ -19,7 +20,7 @@ from semistream.access_path.planned import ReadCosts
 from semistream.core.contracts import JOIN_KINDS
 from semistream.core.keys import KeyEncoder
 from semistream.errors import ConfigError, CorruptionError
-from semistream.joins import minimum_task_bytes, resolve_shape, start_join
+from semistream.joins import ALGORITHMS, minimum_task_bytes, resolve_shape, start_join
 from semistream.master_table import _page_kernels as page_kernels
 from semistream.master_table.fences import Fences
 from semistream.master_table.shard_file import ShardWriter
@@ -208,9 +209,10 @@ def test_the_largest_keys_and_tables_there_may_be() -> None:
 # -- joining -----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(
     config=configs(),
+    algorithm=st.sampled_from(sorted(ALGORITHMS)),
     how=st.sampled_from(sorted(JOIN_KINDS)),
     batch_rows=st.sampled_from([1, 7, 1 << 20]),
     more_memory=st.sampled_from([0, 100_000, 10 << 20]),
@@ -220,6 +222,7 @@ def test_the_largest_keys_and_tables_there_may_be() -> None:
 )
 def test_the_join_equals_the_oracle(
     config: VirtualTableConfig,
+    algorithm: str,
     how: str,
     batch_rows: int,
     more_memory: int,
@@ -236,7 +239,8 @@ def test_the_join_equals_the_oracle(
         table,
         stream,
         how=how,
-        memory_bytes=minimum_task_bytes(table, [0]) + more_memory,
+        algorithm=algorithm,
+        memory_bytes=minimum_task_bytes(table, [0], algorithm) + more_memory,
         batch_rows=batch_rows,
         costs=COSTS[costs] if costs else None,
         **({} if cached else {"region_source": lambda _: None}),
@@ -302,24 +306,23 @@ def test_a_table_may_grow_from_nothing_while_a_join_reads_it() -> None:
 
 
 @pytest.mark.parametrize("costs", COSTS)
-def test_growing_between_two_windows_of_a_read_breaks_nothing(costs: str) -> None:
-    """What was there when the read began is found; a key that came meanwhile is found whole or not at all."""
-    table = VirtualTable(VirtualTableConfig(rows=3000, rows_per_key=3, page_bytes=512))
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_growing_in_the_middle_of_a_read_breaks_nothing(algorithm: str, costs: str) -> None:
+    """What was there when a key came is found; what came meanwhile is found whole or not at all."""
+    table = VirtualTable(VirtualTableConfig(rows=3003, rows_per_key=3, page_bytes=512))
     stream = pa.table({"key": pa.array(range(2000))})
     shape = resolve_shape(stream.schema, table, on="key", how="inner", columns=None, suffix=None)
     rows: list[int] = []
-    with start_join(table, shape, memory_bytes=2 << 20, costs=COSTS[costs]) as join:
-        for batch in join.push(stream.to_batches()[0]):
-            rows += batch.column("row").to_pylist()
-        for batch in join.flush():
+    with start_join(table, shape, algorithm=algorithm, memory_bytes=2 << 20, costs=COSTS[costs]) as join:
+        for batch in itertools.chain(join.push(stream.to_batches()[0]), join.flush()):
             rows += batch.column("row").to_pylist()
             table.append(30)
         join.finish()
     assert table.version > 3
-    assert set(range(3000)) <= set(rows)
+    assert set(range(3003)) <= set(rows)
+    assert len(rows) == len(set(rows))
     counts = np.unique(np.array(rows) // 3, return_counts=True)[1]
     assert set(counts.tolist()) == {3}
-    assert len(rows) == len(set(rows))
 
 
 def test_growing_in_another_thread_breaks_nothing() -> None:

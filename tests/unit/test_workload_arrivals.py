@@ -41,8 +41,11 @@ def test_bursts_look_alike_on_all_time_scales_and_poisson_does_not() -> None:
     assert slope_of_variance(poisson, scales) == pytest.approx(-1.0, abs=0.1)
     # Hurst's parameter is 1 + slope / 2: above 0.5 is long memory.
     assert slope_of_variance(bursty, scales) > -0.3
-    # Beyond the longest stream nothing is left to remember.
-    assert slope_of_variance(bursty, [2**12, 2**13, 2**14]) < -0.6
+
+
+def test_beyond_the_longest_stream_nothing_is_remembered() -> None:
+    bursty = steps(BurstyArrivals(streams=8, seed=5), 1 << 21)
+    assert slope_of_variance(bursty, [2**11, 2**12, 2**13]) == pytest.approx(-1.0, abs=0.3)
 
 
 def test_bursts_have_the_papers_mean_and_reach_its_extremes() -> None:
@@ -61,8 +64,8 @@ def test_bursts_begin_as_they_go_on() -> None:
     assert runs[:, 0].mean() == pytest.approx(31, abs=3)
     assert runs[:, 4000].mean() == pytest.approx(31, abs=3)
     assert runs[:, 0].std() == pytest.approx(runs[:, 4000].std(), rel=0.15)
-    # Half of the longest stream's period later, the two are hardly related any more; a step later they are.
-    assert np.corrcoef(runs[:, 0], runs[:, 1])[0, 1] > 0.8
+    # A step later the rate is much the same; after many of the longest periods it has forgotten.
+    assert np.corrcoef(runs[:, 0], runs[:, 1])[0, 1] > 0.7
     assert abs(np.corrcoef(runs[:, 0], runs[:, 2000])[0, 1]) < 0.2
 
 
@@ -108,7 +111,9 @@ def test_times_do_not_depend_on_where_batches_were_cut(cuts: list[int], rate: fl
     )
     timed = list(with_arrivals(batches, arrivals, step_s=0.1))
     found = np.concatenate([batch.column("arrival_s").to_numpy() for batch in timed])
-    expected = arrival_times(steps(arrivals, 40_960), step_s=0.1)[: sum(cuts)]
+    counts = steps(arrivals, 40_960)
+    needed = int(np.searchsorted(np.cumsum(counts), sum(cuts))) + 1
+    expected = arrival_times(counts[:needed], step_s=0.1)[: sum(cuts)]
     assert np.allclose(found, expected, rtol=0, atol=1e-9)
     assert (np.diff(found) >= 0).all()
     assert [batch.num_rows for batch in timed] == cuts

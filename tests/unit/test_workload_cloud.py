@@ -120,6 +120,9 @@ def test_files_that_are_packed(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(text))
     assert sum(batch.num_rows for batch in ReportFiles([tmp_path / "a.gz"]).batches(7)) == 100
     (tmp_path / "a.Z").write_bytes(b"\x1f\x9d\x90")
+    (tmp_path / "b.gz").write_bytes(gzip.compress(text)[:-20])
+    with pytest.raises(CorruptionError, match=r"b.gz cannot be unpacked after line 0"):
+        list(ReportFiles([tmp_path / "b.gz"]).batches(7))
     with pytest.raises(CorruptionError, match="compress") as found:
         list(ReportFiles([tmp_path / "a.Z"]).batches(7))
     assert "gzip" in found.value.hint
@@ -169,7 +172,7 @@ def test_rows_have_128_bytes_and_the_longitudes_of_the_paper() -> None:
     assert longitudes.max() <= 36_000
     # Many-to-many: several thousand longitudes, each with many rows; Europe has more than its share.
     assert 5_000 < np.unique(longitudes).size < 36_001
-    assert np.mean(longitudes < 4_000) > 0.25
+    assert np.mean(longitudes < 4_000) > 0.2
 
 
 def test_reports_keep_to_the_rules() -> None:
@@ -189,7 +192,8 @@ def test_reports_keep_to_the_rules() -> None:
 
 
 def test_the_sides_are_months_apart_and_share_their_stations() -> None:
-    table, stream = made_up().read(0, 2_500_000).to_struct_array(), made_up(side="stream").read(0, 50_000)
+    table = made_up(stations=100).read(1_190_000, 20_000).to_struct_array()
+    stream = made_up(side="stream", stations=100).read(0, 20_000)
     assert set(pc.unique(pc.struct_field(table, "MN")).to_pylist()) == {4, 8}
     assert pc.unique(stream["MN"]).to_pylist() == [12]
     land = [

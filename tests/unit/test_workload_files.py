@@ -82,7 +82,7 @@ def test_what_is_not_its_own_stays_without_overwrite(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_is_known_as_its_own(tmp_path: Path) -> None:
-    output = Output(directory=tmp_path / "w", stream_rows=500, batch_rows=100)
+    output = Output(directory=tmp_path / "w", stream_rows=500, batch_rows=10_000)
     running = write_workload(make("zipf", keys=200_000), output, {})
     next(running)
     running.close()  # type: ignore[attr-defined]
@@ -123,9 +123,9 @@ def test_a_source_without_rows_leaves_its_columns(tmp_path: Path) -> None:
 
 
 def test_wide_rows_come_in_small_batches(tmp_path: Path) -> None:
-    workload = make("zipf", keys=100, row_bytes=1 << 20)
+    workload = make("zipf", keys=50, row_bytes=1 << 20)
     sizes = [each.rows for each in write_workload(workload, Output(directory=tmp_path, stream=False), {})]
-    assert sum(sizes) == 100
+    assert sum(sizes) == 50
     assert max(sizes) <= 32
 
 

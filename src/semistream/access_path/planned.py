@@ -25,6 +25,7 @@ from semistream.master_table.contract import Table, TableShard
 PAGE_SECONDS_GUESS = 10e-6
 BYTE_SECONDS_GUESS = 1 / 1.5e9
 PAGES_IN_FLIGHT = 512
+BYTES_IN_FLIGHT_MAX = 64 << 20
 SCAN_BYTES_IN_FLIGHT = 16 << 20
 WARM_PAGE_SECONDS = 6e-6  # a page that comes faster was in memory: asking for it ahead would only cost
 WINDOW_PAGES_MAX = 256
@@ -187,6 +188,7 @@ class PlannedAccess:
         for first, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             reader = self._reader(int(shards[first]))
             yield from self._fetch_shard(reader, waiting, first, stop)
+            reader.let_go()  # one buffer is reserved for all shards
 
     def _reader(self, shard: int) -> TableShard:
         if shard not in self._readers:
@@ -199,7 +201,9 @@ class PlannedAccess:
         plan, size = self._plan(reader, keys), min(WINDOW_PAGES_MAX, reader.pages_at_once)
         progress = _Progress(len(keys))
         seconds, asked = 0.0, 0
-        in_flight = SCAN_BYTES_IN_FLIGHT // self._page_bytes if plan.is_scan else PAGES_IN_FLIGHT
+        in_flight = min(PAGES_IN_FLIGHT, max(2, BYTES_IN_FLIGHT_MAX // self._page_bytes))
+        if plan.is_scan:
+            in_flight = max(2, SCAN_BYTES_IN_FLIGHT // self._page_bytes)
         is_warm = self._costs.page_seconds < WARM_PAGE_SECONDS and not plan.is_scan
         here, ahead = _PageList(plan), _PageList(plan)
         for window in range(0, max(1, plan.count), size):

@@ -78,6 +78,8 @@ class DiskBuffer:
         key. One request; random, unless it goes on where the last one ended."""
         metrics = self._metrics
         metrics.read_requests += 1
+        if self._ended_at and self._ended_at[0] is not shard:
+            self._ended_at[0].let_go()  # one buffer is reserved for all shards
         if self._ended_at != (shard, first):
             metrics.random_reads += 1
         self._ended_at = (shard, stop)
@@ -106,8 +108,8 @@ class DiskBuffer:
     def _whole(self, shard: TableShard, found: Found, first: int, stop: int) -> Bools:
         """Keys lie side by side, so only the first and the last one of a window may have rows outside of it."""
         whole = np.ones(found.keys.size, np.bool_)
-        if found.keys.size:
-            ends = [0] if found.keys.size == 1 else [0, found.keys.size - 1]
+        ends = [0] * found.at_begin + [found.keys.size - 1] * found.at_end
+        if ends:
             first_page, last_page = shard.fences.locate(self.room.key_batch(found.keys[ends]))
             whole[ends] = (first_page >= first) & (last_page < stop)
         return whole

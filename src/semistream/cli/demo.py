@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 from semistream.cli.output import console
+from semistream.errors import ConfigError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """SemistreamError if the join's output differs from the plain batch join's."""
+    for name in ("batches", "batch_rows", "scale"):
+        value = getattr(arguments, name)
+        if value is not None and not value > 0:
+            option = f"--{name.replace('_', '-')}"
+            raise ConfigError(
+                f"{option} {value} is out of range.",
+                hint="use a number above 0." if name == "scale" else "use 1 or more.",
+            )
     from semistream.spark.demo import DemoConfig, run_demo
 
     given = {name: getattr(arguments, name) for name in ("scale", "batches", "batch_rows")}

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
         overwrite=arguments.overwrite,
     )
     workload = kind.build(options)
-    note = {
+    note: dict[str, Any] = {
         "kind": kind.name,
         "semistream": semistream.__version__,
         "options": asdict(options),

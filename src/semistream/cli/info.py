@@ -15,6 +15,7 @@ from rich.table import Table
 
 from semistream.cli.output import console
 from semistream.core.budget import format_bytes
+from semistream.master_table.location import local_path
 from semistream.master_table.manifest import Manifest, Version
 
 
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    manifest = Manifest.read(arguments.path.absolute())
+    manifest = Manifest.read(local_path(arguments.path))
     if arguments.json:
         print(json.dumps(describe(arguments.path, manifest), indent=2))
     else:

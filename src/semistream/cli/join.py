@@ -13,6 +13,7 @@ from semistream.cli.output import console, names, progress_bar
 from semistream.core.budget import format_bytes
 from semistream.core.metrics import JoinMetrics
 from semistream.errors import ConfigError
+from semistream.master_table.location import local_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,11 +60,13 @@ def run(arguments: argparse.Namespace) -> None:
     from semistream.spark.parquet_join import CHECKPOINT_NAME, ParquetJoin
     from semistream.spark.quiet import quiet_session
 
+    output = local_path(arguments.output, name="OUTPUT")
+    checkpoint = arguments.checkpoint and local_path(arguments.checkpoint, name="--checkpoint")
     job = ParquetJoin(
-        source=arguments.source,
-        store=arguments.store,
-        output=arguments.output,
-        checkpoint=arguments.checkpoint or arguments.output / CHECKPOINT_NAME,
+        source=local_path(arguments.source, name="PARQUET"),
+        store=local_path(arguments.store, name="STORE"),
+        output=output,
+        checkpoint=checkpoint or output / CHECKPOINT_NAME,
         on=parse_on(arguments.on),
         how=arguments.how,
         memory=arguments.memory,

@@ -13,6 +13,7 @@ import semistream
 from semistream.cli.output import console, names
 from semistream.core.budget import format_bytes
 from semistream.errors import ConfigError
+from semistream.master_table.location import local_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     out = console()
-    if not arguments.source.exists():
+    source = local_path(arguments.source, name="PARQUET")
+    store = local_path(arguments.store, name="STORE")
+    if not source.exists():
         raise ConfigError(
             f"{arguments.source} does not exist.", hint="name a Parquet file or a directory of them."
         )
@@ -41,8 +44,8 @@ def run(arguments: argparse.Namespace) -> None:
         spark = quiet_session("semistream-prepare", debug=arguments.debug)
         status.update(f"sorting {arguments.source} into shards")
         table = semistream.prepare(
-            spark.read.parquet(str(arguments.source.absolute())),
-            arguments.store,
+            spark.read.parquet(str(source)),
+            store,
             key=names(arguments.key) or [],
             shards=arguments.shards,
             page_size=arguments.page_size,

@@ -13,6 +13,7 @@ import semistream
 from semistream.cli.output import console, progress_bar
 from semistream.core.budget import format_bytes
 from semistream.errors import CorruptionError
+from semistream.master_table.location import local_path
 from semistream.master_table.manifest import Manifest
 
 
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """CorruptionError if anything is damaged; every damaged file is named, with its first bad page."""
     out = console()
-    versions = Manifest.read(arguments.path.absolute()).versions
+    versions = Manifest.read(local_path(arguments.path)).versions
     files = {shard.file: (version, at) for version in versions for at, shard in enumerate(version.shards)}
     pages = sum(version.shards[at].pages for version, at in files.values())
     size_bytes = sum(version.shards[at].bytes for version, at in files.values())

@@ -64,6 +64,12 @@ class KeyBatch:
         data_bytes = 0 if self.fixed else int(self.offsets[-1] - self.offsets[0])
         return int(self.prefix.nbytes + self.valid.nbytes + self.offsets.nbytes) + data_bytes
 
+    @property
+    def sizes(self) -> I64:
+        """The bytes of each key here."""
+        fixed = np.full(len(self), FIXED_WIDTH_BYTES + 1, np.int64)
+        return fixed if self.fixed else fixed + FIXED_WIDTH_BYTES + np.diff(self.offsets)
+
     def take(self, index: npt.NDArray[np.int64]) -> KeyBatch:
         """The keys at `index`, in that order, in memory of their own."""
         if self.fixed:

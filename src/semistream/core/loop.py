@@ -87,15 +87,7 @@ class SemiStreamJoin:
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Takes a stream batch; yields what can be answered now."""
-        arrivals = self._arrivals(batch)
-        rows = BatchRows(batch)
-        at = 0
-        while at < batch.num_rows:
-            space = self._room.space(arrivals.row_bytes)
-            if space > 0:
-                at = yield from self._let_in(arrivals, rows, at, space)
-            else:
-                yield from self._step()
+        yield from self._receive(batch)
         yield from self._output.flush()
         self._room.settle()
 
@@ -113,6 +105,18 @@ class SemiStreamJoin:
         assert self.metrics.rows_waiting == self._room.count
 
     # -- inside ------------------------------------------------------------------------------------------
+
+    def _receive(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Front stage and reads of R take turns, until all rows are answered or wait."""
+        arrivals = self._arrivals(batch)
+        rows = BatchRows(batch)
+        at = 0
+        while at < batch.num_rows:
+            space = self._room.space(arrivals.row_bytes)
+            if space > 0:
+                at = yield from self._let_in(arrivals, rows, at, space)
+            else:
+                yield from self._step()
 
     def _arrivals(self, batch: pa.RecordBatch) -> Arrivals:
         shape = self._shape
@@ -139,7 +143,7 @@ class SemiStreamJoin:
         if taken < misses.size:
             # Larger than the room expected. They ask again, since reading R may bring their keys to the front stage.
             yield from self._step()
-            yield from self.push(arrivals.batch.take(pa.array(misses[taken:])))
+            yield from self._receive(arrivals.batch.take(pa.array(misses[taken:])))
         return at + answers.entries.size
 
     def _step(self) -> Iterator[pa.RecordBatch]:

@@ -95,17 +95,23 @@ def _resolve_keys(stream: pa.Schema, table: TableSchema, on: On) -> tuple[int, .
     positions = []
     for master in table.key:
         name = by_master[master]
-        if name not in stream.names:
+        at = [position for position, each in enumerate(stream.names) if each == name]
+        if not at:
             raise SchemaError(
                 f"the stream has no column '{name}'.", hint=f"it has: {', '.join(stream.names)}."
             )
-        found, wanted = stream.field(name).type, table.schema.field(master).type
+        if len(at) > 1:
+            raise SchemaError(
+                f"the stream has {len(at)} columns '{name}', and on= names one.",
+                hint="rename or drop the others before the join.",
+            )
+        found, wanted = stream.field(at[0]).type, table.schema.field(master).type
         if canonical_type(found) != canonical_type(wanted):
             raise SchemaError(
                 f"the stream's '{name}' is {found}, the table's '{master}' is {wanted}.",
                 hint="cast one side; integers of any width fit each other, other types must be equal.",
             )
-        positions.append(stream.names.index(name))
+        positions.append(at[0])
     return tuple(positions)
 
 

@@ -55,8 +55,8 @@ from semistream.front_stage.entry_table import (
     SIZE_MAX_BYTES,
     EntryTable,
 )
-from semistream.front_stage.key_counts import KeyCounts
 from semistream.front_stage.key_counts import SIZE_MIN_BYTES as COUNTS_BYTES_MIN
+from semistream.front_stage.key_counts import KeyCounts
 from semistream.front_stage.table_stage import Offers, TableFrontStage
 
 EVICTION_CYCLES = 10

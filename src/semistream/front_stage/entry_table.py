@@ -187,7 +187,7 @@ class EntryTable:
     def grow_buckets(self, hidden: int = -1) -> bool:
         """Twice as many, if what is allowed has room for them. Probes are not to find the list `hidden`."""
         allowed = int(self.state[kernels.LIMIT]) + self.fixed_bytes
-        more = self._buckets.nbytes
+        more = 2 * self._buckets.nbytes  # the old ones are there until the new ones are filled
         if self.held_bytes + more > allowed or self.bytes_for(0) + more > allowed:
             return False
         self._buckets = np.zeros(2 * self._buckets.size, np.uint32)

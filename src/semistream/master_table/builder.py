@@ -22,6 +22,7 @@ from semistream.core.keys import KeyEncoder, canonical_type
 from semistream.core.rows import RowLayout, value_width_bytes
 from semistream.errors import ConfigError, CorruptionError, SchemaError, StoreError
 from semistream.master_table.files import DRAFT_SUFFIX, exclusive_lock, sync_directory
+from semistream.master_table.location import local_path
 from semistream.master_table.manifest import FILE_NAME, Column, Manifest, Version
 from semistream.master_table.page_store import MasterTable
 from semistream.master_table.shard_file import ShardInfo, ShardWriter, short_bytes
@@ -148,16 +149,14 @@ def draft_store(
     if not 1 <= shards <= SHARDS_MAX:
         raise ConfigError(f"shards={shards} is out of range.", hint=f"choose 1 to {SHARDS_MAX:,} shards.")
     columns = arrange_columns(schema, key)
-    store = Path(path).absolute()
-    if store.exists() and not store.is_dir():
-        raise StoreError(f"{store} exists and is a file.", hint="choose another path.")
-    if store.exists() and not (store / FILE_NAME).exists() and _is_foreign(store):
+    store = local_path(path)
+    try:
+        _take_place(store, overwrite=overwrite)
+    except OSError as error:  # a parent is a file, no right to write, a name too long
         raise StoreError(
-            f"{store} exists and is not a master table.", hint="choose another path, or remove it first."
-        )
-    if (store / FILE_NAME).exists() and not overwrite:
-        raise StoreError(f"{store} already holds a master table.", hint="pass overwrite=True to replace it.")
-    (store / SHARD_DIRECTORY).mkdir(parents=True, exist_ok=True)
+            f"{store} cannot hold a master table: {error.strerror or error} ({error.filename or store}).",
+            hint="choose another path; all of its parents must be directories in which you may write.",
+        ) from error
     with exclusive_lock(store / LOCK_FILE) as free:
         if not free:
             raise StoreError(f"{store} is being prepared by another process.", hint="wait for it to finish.")
@@ -179,6 +178,20 @@ def draft_store(
         except BaseException:
             _abandon(store, directory)
             raise
+
+
+def _take_place(store: Path, *, overwrite: bool) -> None:
+    """Makes the store's directories; StoreError if anything is there that must not be touched."""
+    if store.exists() and not store.is_dir():
+        raise StoreError(f"{store} exists and is a file.", hint="choose another path.")
+    if store.exists() and not (store / FILE_NAME).exists() and _is_foreign(store):
+        raise StoreError(
+            f"{store} exists and is not a master table.", hint="choose another path, or remove it first."
+        )
+    if (store / FILE_NAME).exists() and not overwrite:
+        raise StoreError(f"{store} already holds a master table.", hint="pass overwrite=True to replace it.")
+    (store / SHARD_DIRECTORY).mkdir(parents=True, exist_ok=True)
+    (store / LOCK_FILE).touch()
 
 
 def _abandon(store: Path, directory: str) -> None:

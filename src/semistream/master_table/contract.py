@@ -91,6 +91,9 @@ class TableShard(Protocol):
         page is not there.
         """
 
+    def let_go(self) -> None:
+        """The pages fetched last are not needed any more: gives `buffer_bytes` back until the next `fetch`."""
+
     def damaged(self, page: int, what: str = ...) -> CorruptionError:
         """The error to raise for a page whose bytes are not what they should be."""
 

@@ -45,6 +45,9 @@ class BlockFile(Protocol):
     def read(self, offset: int, target: npt.NDArray[np.uint8]) -> None:
         """The bytes from `offset` on, until `target` is full; EOFError if there are fewer."""
 
+    def let_go(self) -> None:
+        """The blocks fetched last are not needed any more: gives their memory back."""
+
     def close(self) -> None: ...
 
 
@@ -121,6 +124,9 @@ class LocalFile:
             self._explain(int(failed) * block_bytes, block_bytes)
         return address_of(self._buffer) + block_bytes * np.arange(blocks.size, dtype=np.int64)
 
+    def let_go(self) -> None:
+        self._buffer = np.empty(0, np.uint8)
+
     def read(self, offset: int, target: npt.NDArray[np.uint8]) -> None:
         if not _read_range(np.int32(self._descriptor), offset, target.size, address_of(target)):
             self._explain(offset, target.size)
@@ -166,6 +172,9 @@ class MappedFile(LocalFile):
         if blocks.size and (int(blocks[-1]) + 1) * block_bytes > min(self.size_bytes, self._mapped_bytes):
             raise EOFError(f"{self.path} ends before block {blocks[-1]}")
         return self._base + blocks * block_bytes
+
+    def let_go(self) -> None:
+        """Mapped pages belong to the system."""
 
     def close(self) -> None:
         """Stays mapped for the next task of this process; see `open_file`."""

@@ -6,6 +6,7 @@ no version names are leftovers.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 import zlib
@@ -63,6 +64,18 @@ class Version:
     def schema(self) -> pa.Schema:
         return pa.schema([column.arrow for column in self.columns])
 
+    @property
+    def fingerprint(self) -> str:
+        """Tells its content from that of every other version, whatever store that is in and whatever its number.
+
+        Numbers do not: a copied store goes on counting from where the original stood, and a restored one
+        counts again. The names and seeds of shard files are drawn anew for every file.
+        """
+        columns = [(column.name, column.type) for column in self.columns]
+        files = [(shard.file, shard.seed, shard.rows, shard.bytes) for shard in self.shards]
+        content = [self.committed_us, self.key, columns, self.page_bytes, files]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
@@ -108,6 +121,11 @@ class Manifest:
                 f"no master table at {store}: the path {found}.",
                 hint="prepare one with ss.prepare(df, path, key=...) or `semistream prepare`.",
             ) from None
+        except OSError as error:
+            raise StoreError(
+                f"the manifest {path} cannot be read: {error.strerror or error}.",
+                hint="a store must be readable for whoever joins with it, on every worker.",
+            ) from error
         try:
             envelope = json.loads(content)
             found_format = int(envelope["format"])

@@ -10,6 +10,7 @@ import pyarrow as pa
 from semistream.core.keys import KeyEncoder
 from semistream.core.rows import RowLayout
 from semistream.errors import ConfigError, CorruptionError, StoreError
+from semistream.master_table.location import local_path
 from semistream.master_table.manifest import Manifest, Version
 from semistream.master_table.shard_file import ShardReader, short_bytes
 
@@ -30,7 +31,7 @@ class MasterTable:
     @classmethod
     def open(cls, path: str | Path, *, version: int | None = None) -> MasterTable:
         """The newest version, or the one asked for; StoreError if there is none."""
-        store = Path(path).absolute()
+        store = local_path(path)
         manifest = Manifest.read(store)
         found = manifest.newest if version is None else manifest.version(version)
         if found is None:
@@ -79,6 +80,20 @@ class MasterTable:
         return self.info.number
 
     @property
+    def fingerprint(self) -> str:
+        """Equal for two tables only if they hold the same files; see `Version.fingerprint`."""
+        return self.info.fingerprint
+
+    def check_is(self, fingerprint: str) -> None:
+        """StoreError if this is another version than the one of that fingerprint, though its number may be equal."""
+        if self.fingerprint != fingerprint:
+            raise StoreError(
+                f"version {self.version} of the master table at {self._path} was replaced by another one of the "
+                "same number.",
+                hint="the store was restored, or removed, and then prepared again; start the query again.",
+            )
+
+    @property
     def value_schema(self) -> pa.Schema:
         """The columns that are not part of the key: what a row holds beside its key."""
         return pa.schema([self.schema.field(i) for i in range(len(self.key), len(self.schema))])
@@ -106,7 +121,7 @@ class MasterTable:
             return ShardReader.open(file, info, page_bytes=self.page_bytes, fixed=self.key_encoder.fixed)
         except CorruptionError:
             if not file.exists():
-                MasterTable.open(self._path, version=self.version)
+                MasterTable.open(self._path, version=self.version).check_is(self.fingerprint)
             raise
 
     def verify(self) -> Iterator[int]:

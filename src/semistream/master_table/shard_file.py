@@ -222,6 +222,10 @@ class ShardReader:
             whole = self._file.size_bytes // self.page_bytes
             raise self.damaged(min(whole, self.info.pages - 1), "is cut off") from None
 
+    def let_go(self) -> None:
+        """The pages fetched last are not needed any more: gives their memory back."""
+        self._file.let_go()
+
     def damaged(self, page: int, what: str = "does not have the bytes that were written") -> CorruptionError:
         return CorruptionError(f"page {page:,} of the shard file {self.path} {what}.", hint=RESTORE_HINT)
 

@@ -8,7 +8,6 @@ the query and the task's number; see `front_stage.region`.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,8 +26,8 @@ from semistream.core.budget import format_bytes, parse_bytes
 from semistream.core.keys import KeyEncoder
 from semistream.core.loop import JoinShape
 from semistream.core.metrics import JoinMetrics
-from semistream.errors import BudgetError, ConfigError, StoreError
-from semistream.front_stage.region import Region, boot_id
+from semistream.errors import BudgetError, ConfigError
+from semistream.front_stage.region import Owner, Region, boot_id
 from semistream.joins import (
     RegionSource,
     check_algorithm,
@@ -60,21 +59,52 @@ class TaskSpec:
     """What travels to the workers: enough to open the table and compose the join there."""
 
     path: str
-    store_id: str
     version: int
+    fingerprint: str
     shape: JoinShape
     algorithm: str
     tasks: int
     task_bytes: int
 
-    def identity(self, task: int) -> str:
-        """Two tasks with the same identity may use each other's front stage."""
+    @classmethod
+    def of(
+        cls, table: MasterTable, shape: JoinShape, *, algorithm: str, tasks: int, task_bytes: int
+    ) -> TaskSpec:
+        return cls(
+            path=str(table.path),
+            version=table.version,
+            fingerprint=table.fingerprint,
+            shape=shape,
+            algorithm=algorithm,
+            tasks=tasks,
+            task_bytes=task_bytes,
+        )
+
+    def open_table(self) -> MasterTable:
+        """The very version the query was started with. StoreError if it is gone, or another one has its place."""
+        table = MasterTable.open(self.path, version=self.version)
+        table.check_is(self.fingerprint)
+        return table
+
+    @property
+    def setup(self) -> str:
+        """All that what a front stage remembers depends on, but for the task."""
         shape = self.shape
         parts = [
-            self.store_id, self.version, shape.kind.needs_rows, shape.value_positions, shape.key_positions,
-            str(shape.output_schema), self.algorithm, task, self.tasks, self.task_bytes, boot_id(),
+            self.path, self.version, self.fingerprint, shape.kind.needs_rows, shape.value_positions,
+            shape.key_positions, str(shape.output_schema), self.algorithm, self.tasks, self.task_bytes, boot_id(),
         ]  # fmt: skip
         return repr(parts)
+
+    def identity(self, task: int) -> str:
+        """Two tasks with the same identity may use each other's front stage."""
+        return f"{self.setup} {task}"
+
+    def owner(self, task: int, *, query_id: str, run_id: str) -> Owner:
+        """Joins of a query that differ in these parts of the shape never replace each other's front stages."""
+        shape = self.shape
+        join = repr([self.path, shape.kind.needs_rows, shape.value_positions, shape.key_positions])
+        return Owner(query_id=query_id, run_id=run_id, join=join, setup=self.setup, task=task)
 
 
 def join_stream(
@@ -105,28 +135,17 @@ def join_stream(
             f"{format_bytes(least)} ({least:,} bytes).",
             hint="raise memory=, or lower tasks=.",
         )
-    spec = TaskSpec(
-        path=str(table.path),
-        store_id=table.store_id,
-        version=table.version,
-        shape=shape,
-        algorithm=algorithm,
-        tasks=count,
-        task_bytes=memory_bytes // count,
-    )
-    names = stream.columns
-    keys = [names[position] for position in shape.key_positions]
-    for name in keys:
-        check_key_type(stream.schema[name])
-    rows = stream
+    spec = TaskSpec.of(table, shape, algorithm=algorithm, tasks=count, task_bytes=memory_bytes // count)
+    for position in shape.key_positions:
+        check_key_type(stream.schema.fields[position])
+    # Renamed before the rows are sent: there they are written anew anyway.
+    rows = numbered(stream)
+    keys = [rows.columns[position] for position in shape.key_positions]
     if not shape.kind.absent:
         for name in keys:
-            rows = rows.where(F.col(quoted(name)).isNotNull())
-    # Renamed before the rows are sent: there they are written anew anyway.
-    rows = numbered(rows)
-    keys = [rows.columns[position] for position in shape.key_positions]
+            rows = rows.where(F.col(name).isNotNull())
     placed = rows.repartitionById(count, shard_column(rows, keys, table.shards, with_nulls=shape.kind.absent))
-    values = spark_fields(list(shape.output_schema)[len(names) :])
+    values = spark_fields(list(shape.output_schema)[len(rows.columns) :])
     fields = [*(T.StructField(f.name, f.dataType, True, f.metadata) for f in stream.schema.fields), *values]
     carried = T.StructField(METRICS_COLUMN, T.BinaryType(), True)
     joined = placed.mapInArrow(_task(spec), T.StructType([*fields, carried]))
@@ -169,11 +188,7 @@ def _joined_rows(
         yield from _without_keys(spec, batch, metrics)
     if task is None:
         return
-    table = MasterTable.open(spec.path, version=spec.version)
-    if table.store_id != spec.store_id:
-        raise StoreError(
-            f"the master table at {spec.path} was replaced by another one.", hint="start the query again."
-        )
+    table = spec.open_table()
     with start_join(
         table,
         spec.shape,
@@ -221,10 +236,11 @@ def _region_source(spec: TaskSpec, task: int) -> RegionSource:
     """Streaming queries keep the front stage for the next micro-batch."""
     context = TaskContext.get()
     query = context.getLocalProperty("sql.streaming.queryId") if context else None
-    if not query:
+    if context is None or not query:
         return private_region
-    name = hashlib.sha256(spec.identity(task).encode()).hexdigest()[:16]
-    return lambda size_bytes: Region.of_query(query, name, size_bytes)
+    # Spark starts all jobs of one run of a query in a group named after the run.
+    owner = spec.owner(task, query_id=query, run_id=context.getLocalProperty("spark.jobGroup.id") or "")
+    return lambda size_bytes: Region.of_query(owner, size_bytes)
 
 
 _costs: dict[str, ReadCosts] = {}

@@ -11,11 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from semistream.core.budget import MemoryBudget
 from semistream.core.contracts import JOIN_KINDS, MISS, NULL_KEY, Answers, ChunkLimit, FrontStage, JoinKind
 from semistream.core.rows import RowLayout
+from semistream.front_stage.balanced import BalancedFrontStage
+from semistream.front_stage.clairvoyant import ClairvoyantFrontStage
 from semistream.front_stage.density import SIZE_MIN_BYTES, DensityFrontStage
+from semistream.front_stage.lru import LruFrontStage
 from semistream.front_stage.none import NoFrontStage
 from semistream.front_stage.region import Region
+from semistream.front_stage.s3_fifo import S3FifoFrontStage
+from semistream.front_stage.threshold import ThresholdFrontStage
+from semistream.front_stage.w_tinylfu import WTinyLfuFrontStage
 from semistream.testing.discovery import implementations, make
 from semistream.testing.fakes import Row, RowsInMemory, encode_keys, waiting_for
 
@@ -28,9 +35,38 @@ def _density(layout: RowLayout, fixed: bool) -> DensityFrontStage:
     )
 
 
+def _small(kind: type, **settings: Any) -> Callable[..., Any]:
+    """So small that some dozen keys fill it."""
+
+    def made(layout: RowLayout, fixed: bool) -> Any:
+        return kind(8192, layout=layout, fixed=fixed, row_bytes=200.0, decode_bytes=1500, **settings)
+
+    return made
+
+
+def _balanced(layout: RowLayout, fixed: bool) -> BalancedFrontStage:
+    return BalancedFrontStage(
+        MemoryBudget(6000),
+        bytes_max=8192,
+        layout=layout,
+        fixed=fixed,
+        row_bytes=200.0,
+        waiting_row_bytes=30.0,
+        decode_bytes=1500,
+    )
+
+
 MAKERS: Mapping[type, Callable[..., Any]] = {
     NoFrontStage: lambda layout, fixed: NoFrontStage(layout),
     DensityFrontStage: _density,
+    ThresholdFrontStage: _small(ThresholdFrontStage),
+    BalancedFrontStage: _balanced,
+    LruFrontStage: _small(LruFrontStage),
+    WTinyLfuFrontStage: _small(WTinyLfuFrontStage),
+    S3FifoFrontStage: _small(S3FifoFrontStage),
+    ClairvoyantFrontStage: _small(
+        ClairvoyantFrontStage, probabilities=lambda keys: (keys.hashes % np.uint64(1000)) / 1000
+    ),
 }
 
 SCHEMAS = {

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 from unittest.mock import patch
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from semistream.core.contracts import I64
+from semistream.core.keys import KeyBatch
 from semistream.errors import ConfigError, CorruptionError
 from semistream.master_table import _page_kernels as kernels
 from semistream.master_table.builder import build_store
@@ -57,7 +58,7 @@ def _virtual(directory: str) -> Made:
 MAKERS: Mapping[type, Callable[..., Any]] = {MasterTable: _page_store, VirtualTable: _virtual}
 
 
-def _encoded(table: Table, numbers: list[int]) -> tuple[Any, I64]:
+def _encoded(table: Table, numbers: list[int]) -> tuple[KeyBatch, npt.NDArray[np.int32]]:
     """The sorted keys, and the shard of each."""
     column = pa.array(numbers, pa.int64())
     return table.key_encoder.encode([column]), table.key_encoder.shards([column], table.shards)

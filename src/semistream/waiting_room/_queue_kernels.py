@@ -18,8 +18,8 @@ from semistream.core._memory import copy_bytes, load_u16, load_u32, load_u64, sw
 from semistream.master_table._page_kernels import HEADER_BYTES, SUM_BYTES
 
 # Columns of `links`, one line a row
-SAME_NEXT, SAME_PREV, NEXT, PREV, KEY, MET = range(6)
-LINKS = 6
+SAME_NEXT, SAME_PREV, NEXT, PREV, KEY, MET, CHARGE = range(7)
+LINKS = 7
 # Columns of `meta`, one line a key
 HEAD, COUNT, SHARD = range(3)
 METAS = 3
@@ -27,8 +27,10 @@ METAS = 3
 START, SIZE, HASH = range(3)
 SPANS = 3
 # Fields of `state`
-OLDEST, NEWEST, FREE_ROW, FREE_KEY, ROWS, KEYS, HEAP_USED, HEAP_LIVE, MARKER, BEFORE_MARKER = range(10)
-STATES = 10
+OLDEST, NEWEST, FREE_ROW, FREE_KEY, ROWS, KEYS, HEAP_USED, HEAP_LIVE, MARKER, BEFORE_MARKER, CHARGED = range(
+    11
+)
+STATES = 11
 END = -1
 
 
@@ -70,11 +72,26 @@ def _find(word, hashed, at, size, fixed, words, spans, heap, slots):  # type: ig
 
 
 @njit(cache=True, nogil=True)
+def charge(index, row_sizes, offsets, base, factor, key_factor, left_bytes, charges):  # type: ignore[no-untyped-def]
+    """What each row costs while it waits, `base` and so much per byte; returns how many of the first rows fit
+    left_bytes, with key_factor per byte of keys that are no single words (0: they are)."""
+    left = np.float64(left_bytes)
+    for i in range(index.size):
+        charges[i] = np.int32(min(base + factor * row_sizes[index[i]] + 1.0, 2.0**31 - 1))
+        left -= charges[i]
+        if key_factor > 0.0:
+            left -= key_factor * (offsets[index[i] + 1] - offsets[index[i]])
+        if left < 0.0:
+            return i
+    return index.size
+
+
+@njit(cache=True, nogil=True)
 def put(  # type: ignore[no-untyped-def]
-    fixed, prefix, hashes, offsets, data, index, shards, first_row, stamp,
+    fixed, prefix, hashes, offsets, data, index, charges, shards, first_row, stamp,
     links, row_at, stamps, words, meta, spans, heap, slots, state,
 ):  # fmt: skip
-    """Lets the rows `index` of a batch in; the i-th of them is row first_row + index[i] of the store."""
+    """Lets the rows `index` of a batch in; row index[i] of it is row first_row + index[i] of the store."""
     for i in range(index.size):
         source = index[i]
         at = data + offsets[source] if not fixed else np.int64(0)
@@ -107,7 +124,8 @@ def put(  # type: ignore[no-untyped-def]
         else:
             state[OLDEST] = row
         state[NEWEST] = row
-        links[row, KEY], links[row, MET] = np.int32(key), 0
+        links[row, KEY], links[row, MET], links[row, CHARGE] = np.int32(key), 0, charges[i]
+        state[CHARGED] += charges[i]
         row_at[row] = first_row + source
         stamps[row] = stamp
         state[ROWS] += 1
@@ -162,6 +180,7 @@ def _unlink(row, links, row_at, state):  # type: ignore[no-untyped-def]
     links[row, NEXT] = np.int32(state[FREE_ROW])
     state[FREE_ROW] = row
     state[ROWS] -= 1
+    state[CHARGED] -= links[row, CHARGE]
 
 
 @njit(cache=True, nogil=True)
@@ -312,7 +331,8 @@ def match_pages(  # type: ignore[no-untyped-def]
     """Shows all rows of some pages to those who wait. Each key found gets the next place in (found, counts), and its
     rows, which stand side by side, the next ones in row_at.
 
-    Ends before a page that might not fit into row_at. result = (pages done, keys found, rows found, rows seen).
+    Ends before a page that might not fit into row_at. result = (pages done, keys found, rows found, rows seen, is
+    the first row's key found, is the last row's).
     """
     keys = rows_found = seen = np.int64(0)
     last_word = np.uint64(0)
@@ -358,6 +378,8 @@ def match_pages(  # type: ignore[no-untyped-def]
                 row_at[rows_found] = values
                 rows_found += 1
                 counts[keys - 1] += 1
+            if seen == 0 and row == 0:
+                result[4] = key >= 0
         seen += rows
         page_number += 1
-    result[0], result[1], result[2], result[3] = page_number, keys, rows_found, seen
+    result[0], result[1], result[2], result[3], result[5] = page_number, keys, rows_found, seen, key >= 0

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from semistream.core.arrow import row_sizes
 from semistream.core.budget import MemoryBudget
 from semistream.core.contracts import I64, Arrivals, BatchRows, Waiting
 from semistream.core.keys import KeyBatch, concat_keys
-from semistream.errors import BudgetError
 
 # What a drain holds per waiting row, beside its own bytes and its key's: order, shard and start of its run
 # (20 bytes), the pages and slots of its key (40), counts, hashes and frequencies on the way to the front
@@ -20,7 +21,8 @@ BOOKKEEPING_BYTES = 101
 COPIES = 2  # a drain puts the pieces together once
 
 
-def _charge(row_bytes: float) -> float:
+def _charge(row_bytes: Any) -> Any:
+    """For one size, or an array of them."""
     return COPIES * row_bytes + BOOKKEEPING_BYTES
 
 
@@ -37,27 +39,28 @@ class BatchRoom:
         return self._count
 
     def space(self, row_bytes: float) -> int:
+        if self._is_full:
+            return 0
         left = self._capacity() - self._held_bytes
         return max(int(left / _charge(row_bytes)), 0 if self._count else 1)
 
     def put(self, arrivals: Arrivals, index: I64) -> int:
-        """Takes as many of the first rows as there is room for. BudgetError for a row that never fits."""
+        """Takes as many of the first rows as there is room for. A row that would not even fit alone waits alone, in
+        the batch that it came with."""
         rows, keys = arrivals.batch.take(pa.array(index)), arrivals.keys.take(index)
-        each = _charge((rows.nbytes + keys.nbytes) / index.size)
-        fitting = min(index.size, int((self._capacity() - self._held_bytes) / each))
-        if fitting == 0 and not self._count:
-            raise BudgetError(
-                f"a stream row takes about {each:,.0f} bytes while it waits; the waiting room has "
-                f"{self._capacity():,} bytes.",
-                hint="give the join more memory, or join before adding wide columns to the stream.",
-            )
+        charges = _charge(row_sizes(rows) + keys.sizes)
+        fitting = int(np.searchsorted(np.cumsum(charges), self._capacity() - self._held_bytes, side="right"))
+        if not fitting and not self._count:
+            fitting, charges = 1, np.zeros(1)
+            rows = arrivals.batch.slice(int(index[0]), 1)
         if fitting:
-            self._reservation.resize(int(self._held_bytes + each * fitting))
+            self._held_bytes += float(charges[:fitting].sum())
+            self._reservation.resize(int(self._held_bytes))
             self._rows.append(rows.slice(0, fitting))
             self._keys.append(keys.slice(0, fitting))
             self._shards.append(arrivals.shards_of(index[:fitting]))
-            self._held_bytes += each * fitting
             self._count += fitting
+            self._is_full = not charges[0]
         return fitting
 
     def take(self) -> Waiting | None:
@@ -84,7 +87,7 @@ class BatchRoom:
         """Rows are put together when they are taken."""
 
     def check_invariants(self) -> None:
-        assert int(self._held_bytes) <= self._reservation.size_bytes <= self._capacity()
+        assert int(self._held_bytes) <= self._reservation.size_bytes <= max(self._capacity(), 0)
         assert self._count == sum(rows.num_rows for rows in self._rows)
 
     def _clear(self) -> None:
@@ -93,3 +96,4 @@ class BatchRoom:
         self._shards: list[npt.NDArray[np.int32]] = []
         self._held_bytes = 0.0
         self._count = 0
+        self._is_full = False

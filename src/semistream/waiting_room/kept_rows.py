@@ -10,6 +10,7 @@ from semistream.core.arrow import row_sizes
 from semistream.core.contracts import I64, PAIR_BYTES
 
 MERGED_BYTES_MAX = 64 << 20  # well below what 32-bit offsets can address
+SIZE_MAX_BYTES = (1 << 31) - 1
 _NO_BYTES = np.zeros(0, np.int32)
 
 
@@ -41,9 +42,10 @@ class KeptRows:
             self._pair_bytes = np.concatenate([_NO_BYTES, *self._sizes])
         return self._pair_bytes  # type: ignore[return-value]  # narrower numbers do
 
-    def sizes(self, index: I64) -> npt.NDArray[np.float64]:
-        """The bytes of each of these rows."""
-        return (self.pair_bytes[index] - PAIR_BYTES).astype(np.float64)
+    @property
+    def last_sizes(self) -> npt.NDArray[np.int32]:
+        """What each row of the last batch takes in the output, PAIR_BYTES included."""
+        return self._sizes[-1]
 
     def take(self, index: I64) -> pa.RecordBatch:
         if len(self._chunks) == 1:
@@ -58,7 +60,7 @@ class KeptRows:
         if self._chunks and not batch.schema.equals(self._chunks[0].schema):
             batch = batch.cast(self._chunks[0].schema)
         self._chunks.append(batch)
-        self._sizes.append((row_sizes(batch) + PAIR_BYTES).astype(np.int32))
+        self._sizes.append(np.minimum(row_sizes(batch) + PAIR_BYTES, SIZE_MAX_BYTES).astype(np.int32))
         self._changed()
         return first
 

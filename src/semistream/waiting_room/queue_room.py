@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from semistream.core.arrow import address_of
 from semistream.core.budget import MemoryBudget
-from semistream.core.contracts import I64, Arrivals, Waiting
+from semistream.core.contracts import I64, PAIR_BYTES, Arrivals, Waiting
 from semistream.core.keys import KeyBatch, offsets_from
 from semistream.errors import BudgetError
 from semistream.waiting_room import _queue_kernels as kernels
@@ -24,8 +23,10 @@ from semistream.waiting_room.kept_rows import KeptRows
 
 GARBAGE_SHARE = 1 / 4  # of the kept rows may be of rows that left
 COPY_SHARE = 1 / 2  # what putting rows together takes beside them
-# Per row, and for its key if no other row has it: links, place and stamp; word, list and slots.
-ENTRY_BYTES = 4 * kernels.LINKS + 16 + 8 + 4 * kernels.METAS + 8
+CHARGE_FACTOR = (1 + GARBAGE_SHARE) * (1 + COPY_SHARE)
+# Per row, and for its key if no other row has it: links, place and stamp; word, list and slots; its place in a list
+# of those who are served.
+ENTRY_BYTES = 4 * kernels.LINKS + 16 + 8 + 4 * kernels.METAS + 8 + 8
 SPAN_BYTES = 8 * kernels.SPANS
 SIZE_BYTES = 4
 SLOTS_PER_KEY = 1.5
@@ -34,8 +35,7 @@ HEAP_SHARE = 1.5  # of the bytes of the keys that wait
 
 def waiting_row_bytes(row_bytes: float, *, fixed: bool = True) -> float:
     """What a row costs while it waits, beside the bytes of a key that is no single word."""
-    kept = (row_bytes + SIZE_BYTES) * (1 + GARBAGE_SHARE) * (1 + COPY_SHARE)
-    return ENTRY_BYTES + kept + (0 if fixed else SPAN_BYTES)
+    return ENTRY_BYTES + CHARGE_FACTOR * (row_bytes + SIZE_BYTES) + (0 if fixed else SPAN_BYTES)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,6 +47,8 @@ class Found:
     row_at: I64
     pages: int
     rows_seen: int
+    at_begin: bool  # the first row's key is among them
+    at_end: bool  # so is the last row's
 
 
 class QueueRoom:
@@ -69,7 +71,8 @@ class QueueRoom:
         self._capacity, self._fixed, self._rows_max = capacity, fixed, rows_max
         self.rows = KeptRows()
         self.stamp = 0
-        self._charged_bytes = self._row_bytes = 0.0
+        self._row_bytes = 0.0
+        self._base = waiting_row_bytes(0, fixed=fixed)
         self._parts: int | None = None
         self._put_in_part = 0
         self._batch: pa.RecordBatch | None = None
@@ -100,26 +103,23 @@ class QueueRoom:
 
     def put(self, arrivals: Arrivals, index: I64) -> int:
         self._expect(arrivals.row_bytes)
-        index = index[: self._links.shape[0] - self.count]
-        keys, first = arrivals.keys, self._batch_first
+        keys = arrivals.keys
         if self._batch is not arrivals.batch:
-            first = self.rows.append(arrivals.batch)
-            self._batch, self._batch_first = arrivals.batch, first
-        charges = self._charge(self.rows.sizes(first - self.rows.origin + index))
-        if not self._fixed:
-            key_bytes = keys.offsets[index + 1] - keys.offsets[index]
-            charges += HEAP_SHARE * key_bytes
-        index = index[: np.searchsorted(np.cumsum(charges), self._left_bytes, side="right")]
+            self._batch, self._batch_first = arrivals.batch, self.rows.append(arrivals.batch)
+        first, charges = self._batch_first, np.empty(index.size, np.int32)
+        fitting = kernels.charge(
+            index, self.rows.last_sizes, keys.offsets, self._base - CHARGE_FACTOR * PAIR_BYTES, CHARGE_FACTOR, 0.0 if self._fixed else HEAP_SHARE,
+            self._left_bytes, charges,
+        )  # fmt: skip
+        if not fitting and not self.count:
+            self._refuse(int(charges[0]))
+        index = index[: min(fitting, self._links.shape[0] - self.count)]
         if not index.size:
-            if not self.count:
-                self._refuse(float(charges[0]))
             return 0
         if not self._fixed:
-            self._make_heap_room(int(key_bytes[: index.size].sum()))
-            charges -= HEAP_SHARE * key_bytes
-        self._charged_bytes += float(charges[: index.size].sum())
+            self._make_heap_room(int((keys.offsets[index + 1] - keys.offsets[index]).sum()))
         kernels.put(
-            self._fixed, keys.prefix, keys.hashes, keys.offsets, keys.data_address, index,
+            self._fixed, keys.prefix, keys.hashes, keys.offsets, keys.data_address, index, charges,
             arrivals.shards_of(index), first, self.stamp,
             self._links, self._row_at, self._stamps, *self._table(), self._state,
         )  # fmt: skip
@@ -153,15 +153,16 @@ class QueueRoom:
     def find(self, page_at: I64, page_bytes: int, short: int, row_at: I64) -> Found:
         """Which of some pages' rows are waited for; ends early where `row_at` might not hold them."""
         found, counts = np.empty(row_at.size, np.int64), np.empty(row_at.size, np.int64)
-        result = np.zeros(4, np.int64)
+        result = np.zeros(6, np.int64)
         kernels.match_pages(
             page_at, page_bytes, short, self._fixed, self._words, self._spans, address_of(self._heap),
             self._slots, found, counts, row_at, result,
         )  # fmt: skip
-        pages, keys, rows, seen = result.tolist()
+        pages, keys, rows, seen, at_begin, at_end = result.tolist()
         return Found(
-            keys=found[:keys], counts=counts[:keys], row_at=row_at[:rows], pages=pages, rows_seen=seen
-        )
+            keys=found[:keys], counts=counts[:keys], row_at=row_at[:rows],
+            pages=pages, rows_seen=seen, at_begin=bool(at_begin), at_end=bool(at_end),
+        )  # fmt: skip
 
     def waiting(self, keys: I64, counts: I64, *, leave: bool) -> Waiting:
         """Who waits for these keys, and has met counts[k] more rows of R now; they may be served by that."""
@@ -172,7 +173,6 @@ class QueueRoom:
         )
         shards, batch = self._meta[keys, kernels.SHARD], self.key_batch(keys)
         if leave:
-            self._charged_bytes -= float(self._charge(self.rows.sizes(order)).sum())
             kernels.remove_keys(keys, self._fixed, self._links, self._row_at, *self._table(), self._state)
         return Waiting(rows=self.rows, keys=batch, shards=shards, order=order, starts=starts)
 
@@ -211,8 +211,8 @@ class QueueRoom:
         assert 0 <= state[kernels.KEYS] <= state[kernels.ROWS] <= self._links.shape[0]
         assert int(self._meta[self._slots[self._slots >= 0], kernels.COUNT].sum()) == self.count
         assert (self._slots >= 0).sum() == state[kernels.KEYS]
-        assert self._charged_bytes > -1
-        assert self.count or self._charged_bytes < 1
+        assert state[kernels.CHARGED] >= 0
+        assert (state[kernels.CHARGED] > 0) == (self.count > 0)
 
     # -- inside ------------------------------------------------------------------------------------------
 
@@ -221,11 +221,10 @@ class QueueRoom:
 
     @property
     def _left_bytes(self) -> float:
-        return self._capacity() - self._charged_bytes - self._heap.size
+        return self._capacity() - float(self._state[kernels.CHARGED]) - self._heap.size
 
-    def _charge(self, row_bytes: Any) -> Any:
-        """For one size, or an array of them."""
-        return waiting_row_bytes(row_bytes, fixed=self._fixed)
+    def _charge(self, row_bytes: float) -> float:
+        return self._base + CHARGE_FACTOR * row_bytes
 
     def _fitting(self, row_bytes: float) -> int:
         each = self._charge(row_bytes) + (0 if self._fixed else HEAP_SHARE * row_bytes)
@@ -239,9 +238,9 @@ class QueueRoom:
             self._reservation.resize(self._capacity())
             self._allocate(min(rows, self._rows_max or rows))
 
-    def _refuse(self, charge: float) -> None:
+    def _refuse(self, charge: int) -> None:
         raise BudgetError(
-            f"a stream row takes about {charge:,.0f} bytes while it waits; the waiting room has "
+            f"a stream row takes about {charge:,} bytes while it waits; the waiting room has "
             f"{self._capacity():,} bytes.",
             hint="give the join more memory, or join before adding wide columns to the stream.",
         )
@@ -279,7 +278,6 @@ class QueueRoom:
             starts=np.append(starts, rows.size),
         )
         before = met[firsts].astype(np.int64)
-        self._charged_bytes -= float(self._charge(self.rows.sizes(place)).sum())
         kernels.remove_rows(rows, self._fixed, self._links, self._row_at, *self._table(), self._state)
         return waiting, before
 

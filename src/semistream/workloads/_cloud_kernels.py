@@ -33,7 +33,7 @@ def parse_field(
     low .. high or be `missing`, which clears `valid`.
     """
     for r in range(records.shape[0]):
-        value, digits, negative = 0, 0, False
+        value, digits, negative = np.int64(0), 0, False
         for c in range(start, start + width):
             character = records[r, c]
             digit = np.int64(character) - _ZERO

@@ -18,6 +18,7 @@ blanks are written), and whether all values of NDP-026B keep to the ranges of ND
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,7 +156,7 @@ def format_reports(batch: pa.RecordBatch) -> bytes:
 def _read_file(path: Path) -> Iterator[pa.RecordBatch]:
     with _open(path) as file:
         line, rest = 1, b""
-        while block := file.read(_READ_RECORDS * (RECORD_CHARACTERS + 1)):
+        while block := _read(file, path, line):
             text, newline, rest = (rest + block).rpartition(b"\n")
             if newline:
                 batch = parse_reports(text + newline, name=str(path), first_line=line)
@@ -165,6 +166,15 @@ def _read_file(path: Path) -> Iterator[pa.RecordBatch]:
                 break  # not a text of lines: what follows need not be read to say so
         if rest:
             yield parse_reports(rest, name=str(path), first_line=line)
+
+
+def _read(file: IO[bytes], path: Path, line: int) -> bytes:
+    try:
+        return file.read(_READ_RECORDS * (RECORD_CHARACTERS + 1))
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise CorruptionError(
+            f"{path} cannot be unpacked after line {line - 1}: {error}", hint="fetch the file again"
+        ) from error
 
 
 def _open(path: Path) -> IO[bytes]:

@@ -48,6 +48,7 @@ ORDERS_SCHEMA = pa.schema(
 )
 _SCHEMAS = {"customer": CUSTOMER_SCHEMA, "orders": ORDERS_SCHEMA}
 _READ_BYTES = 4 << 20
+_PATIENCE_S = 5.0
 
 TableName = Literal["customer", "orders"]
 
@@ -153,9 +154,15 @@ class TpchSource:
             )
             for batch in reader:
                 yield batch.cast(self.schema)
-        except pa.ArrowInvalid as error:
-            process.kill()
-            raise _failed(process.wait(), _text(complaints) or str(error)) from error
+        except pa.ArrowException as error:
+            # What the program itself says is worth more, and closing the pipe lets it come to its end.
+            out.close()
+            try:
+                status = process.wait(timeout=_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                status = process.wait()
+            raise _failed(status, _text(complaints) or str(error)) from error
         if process.wait():
             raise _failed(process.returncode, _text(complaints))
 
