@@ -103,7 +103,8 @@ class VirtualTableConfig:
                 f"rows={rows:,} leave the last key without some of its {self.rows_per_key:,} rows.",
                 hint=f"choose a multiple of rows_per_key, for example {nearest:,}.",
             )
-        most = min(PAGES_MAX * self.rows_per_page, (_NUMBER_MAX // self.key_stride + 1) * self.rows_per_key)
+        keys = min(PAGES_MAX * self.rows_per_page // self.rows_per_key, _NUMBER_MAX // self.key_stride + 1)
+        most = keys * self.rows_per_key
         if rows > most:
             raise ConfigError(
                 f"rows={rows:,} are too many: keys end at 2^63, and a shard has at most 2^32 pages.",

@@ -42,8 +42,8 @@ from semistream.spark.metrics import OBSERVATION_PREFIX
 from semistream.spark.schemas import (
     check_key_type,
     numbered,
+    numbered_name,
     parallelism,
-    quoted,
     shard_column,
     spark_fields,
     stream_schema,
@@ -124,8 +124,6 @@ def join_stream(
     memory_bytes = parse_bytes(memory, name="memory")
     if tasks is not None and tasks < 1:
         raise ConfigError(f"tasks={tasks} is out of range.", hint="use 1 or more, or leave it out.")
-    if METRICS_COLUMN in stream.columns:
-        raise ConfigError(f"the stream has a column '{METRICS_COLUMN}'.", hint="rename it.")
     shape = resolve_shape(stream_schema(stream), table, on=on, how=how, columns=columns, suffix=suffix)
     count = min(parallelism(stream) if tasks is None else tasks, table.shards)
     least = minimum_bytes(table, count, algorithm)
@@ -146,13 +144,17 @@ def join_stream(
             rows = rows.where(F.col(name).isNotNull())
     placed = rows.repartitionById(count, shard_column(rows, keys, table.shards, with_nulls=shape.kind.absent))
     values = spark_fields(list(shape.output_schema)[len(rows.columns) :])
-    fields = [*(T.StructField(f.name, f.dataType, True, f.metadata) for f in stream.schema.fields), *values]
+    fields = [
+        T.StructField(numbered_name(position), field.dataType, True, field.metadata)
+        for position, field in enumerate([*stream.schema.fields, *values])
+    ]
     carried = T.StructField(METRICS_COLUMN, T.BinaryType(), True)
     joined = placed.mapInArrow(_task(spec), T.StructType([*fields, carried]))
     observed = joined.observe(
-        f"{OBSERVATION_PREFIX}{next(_numbers)}", F.collect_list(quoted(METRICS_COLUMN)).alias("tasks")
+        f"{OBSERVATION_PREFIX}{next(_numbers)}", F.collect_list(METRICS_COLUMN).alias("tasks")
     )
-    return observed.where(F.col(METRICS_COLUMN).isNull()).drop(METRICS_COLUMN)
+    rows = observed.where(F.col(METRICS_COLUMN).isNull()).drop(METRICS_COLUMN)
+    return rows.toDF(*shape.output_schema.names)
 
 
 def _task(spec: TaskSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -247,7 +249,9 @@ _costs: dict[str, ReadCosts] = {}
 
 
 def _with_metrics(schema: pa.Schema) -> pa.Schema:
-    return schema.append(pa.field(METRICS_COLUMN, _METRICS_TYPE))
+    """Named by position like what came in: on the way back, too, Spark confuses columns of one name."""
+    fields = [field.with_name(numbered_name(position)) for position, field in enumerate(schema)]
+    return pa.schema([*fields, pa.field(METRICS_COLUMN, _METRICS_TYPE)])
 
 
 def _data(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -98,7 +98,11 @@ def canonical(df: DataFrame, name: str) -> Column:
 def numbered(df: DataFrame) -> DataFrame:
     """The frame with its columns named by position: `mapInArrow` resolves names as if they were paths, and
     fails on those with dots or backticks in them."""
-    return df.toDF(*(f"c{position}" for position in range(len(df.columns))))
+    return df.toDF(*(numbered_name(position) for position in range(len(df.columns))))
+
+
+def numbered_name(position: int) -> str:
+    return f"c{position}"
 
 
 def quoted(name: str) -> str:
