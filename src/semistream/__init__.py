@@ -74,7 +74,7 @@ def prepare(
     and a write buffer of 1 MiB, or two pages if they are larger.
 
     :param df: a batch DataFrame; nested columns are not supported (use `to_json`).
-    :param path: a directory that every Spark worker sees under the same name.
+    :param path: a directory that every Spark worker sees under the same name; a path, or a file: URL.
     :param key: the column, or columns, to join on. Rows with a null in them match nothing and are left out.
     :param shards: files the table is split into by key hash; default: Spark's parallelism.
     :param page_size: power of two, 512 B to 16 MiB; no row may be wider than a page.
@@ -112,7 +112,9 @@ def join(
     restarts of the query. Null keys never match. The row order is not kept.
 
     Memory: all tasks together hold at most `memory` bytes: front stage, waiting rows, page buffers, sketch
-    and fences. Python, Arrow and the batches that Spark hands over are not in it.
+    and fences. Python, Arrow and the batches that Spark hands over are not in it. Front stages outlive tasks on
+    the host they ran on, so on a cluster the bound is one per host; a speculative attempt adds what it needs
+    without a front stage. `semistream clean` removes what ended queries left.
 
     :param on: a column name, a list of names, or a mapping from stream columns to the table's key columns.
     :param how: "inner", "left", "semi" or "anti".

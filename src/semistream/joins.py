@@ -6,7 +6,7 @@ Reading this table is reading the family: where a name differs from another one,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from semistream.access_path.cyclic_scan import CyclicScan
 from semistream.access_path.oldest_key import OldestKey
 from semistream.access_path.planned import PlannedAccess, ReadCosts
 from semistream.access_path.segments import DiskBuffer
+from semistream.core.arrow import expected_row_bytes
 from semistream.core.budget import MemoryBudget
 from semistream.core.contracts import AccessPath, FrontStage, WaitingRoom
 from semistream.core.keys import KeyEncoder
@@ -24,13 +25,12 @@ from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
 from semistream.core.shape import On, resolve_shape
 from semistream.errors import ConfigError
-from semistream.front_stage.density import DensityFrontStage
-from semistream.front_stage.none import NoFrontStage
 from semistream.front_stage.region import Region
+from semistream.front_stage.registry import FRONT_STAGES, FrontStageRequest, make_front_stage
 from semistream.master_table.contract import Table
-from semistream.memory_split import MemorySplit, Shares, check_memory, shards_of_task
+from semistream.memory_split import EXCHANGE_SHARE, MemorySplit, Shares, check_memory, shards_of_task
 from semistream.waiting_room.batch_room import BatchRoom
-from semistream.waiting_room.queue_room import QueueRoom
+from semistream.waiting_room.queue_room import QueueRoom, waiting_row_bytes
 
 __all__ = [
     "ALGORITHMS",
@@ -45,7 +45,6 @@ __all__ = [
 ]
 
 PathName = Literal["planned", "chunks", "cycle", "oldest", "single"]
-FrontName = Literal["none", "density"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,31 +52,51 @@ class Composition:
     """A named algorithm: its front stage, its access path with the waiting room that goes with it, and how they
     share the memory."""
 
-    front_stage: FrontName
+    front_stage: str
     path: PathName
     shares: Shares
     what: str
 
 
+CACHE_SHARE = 0.15  # of the memory: best for CMESHJOIN in 000 Fig. 9a
+
 _REST = Shares(front_stage=None, waiting_room=1 / 32, disk_buffer=False)
-_ALL_WAIT = Shares(front_stage=0, waiting_room=None, disk_buffer=True)
-_ONE_PAGE = Shares(front_stage=0, waiting_room=None, disk_buffer=True, buffer_pages=1)
+_SCAN = Shares(front_stage=0, waiting_room=None, disk_buffer=True)
+_PAGE = Shares(front_stage=0, waiting_room=None, disk_buffer=True, buffer_pages=1)
+_CACHED_SCAN = replace(_SCAN, front_stage=CACHE_SHARE)
+_CACHED_PAGE = replace(_PAGE, front_stage=CACHE_SHARE)
+_EXCHANGED_SCAN = replace(_SCAN, front_stage=None, exchanged=True)
 
 ALGORITHMS = {
     "adaptive": Composition(
         front_stage="density", path="planned", shares=_REST, what="value per byte; lookups or scan by cost"
     ),
     "inlj": Composition(
-        front_stage="none", path="single", shares=_ONE_PAGE, what="each row by itself, through the index"
+        front_stage="none", path="single", shares=_PAGE, what="each row by itself, through the index"
     ),
     "meshjoin": Composition(
-        front_stage="none", path="chunks", shares=_ALL_WAIT, what="R in a cycle, a chunk of rows per segment"
+        front_stage="none", path="chunks", shares=_SCAN, what="R in a cycle, a chunk of rows per segment"
     ),
     "rmeshjoin": Composition(
-        front_stage="none", path="cycle", shares=_ALL_WAIT, what="R in a cycle, rows as there is room"
+        front_stage="none", path="cycle", shares=_SCAN, what="R in a cycle, rows as there is room"
     ),
     "hybridjoin": Composition(
-        front_stage="none", path="oldest", shares=_ONE_PAGE, what="the page of the key that waited longest"
+        front_stage="none", path="oldest", shares=_PAGE, what="the page of the key that waited longest"
+    ),
+    "cinlj": Composition(
+        front_stage="threshold", path="single", shares=_CACHED_PAGE, what="inlj behind a front stage"
+    ),
+    "cmeshjoin": Composition(
+        front_stage="threshold", path="chunks", shares=_CACHED_SCAN, what="meshjoin behind a front stage"
+    ),
+    "chybridjoin": Composition(
+        front_stage="threshold", path="oldest", shares=_CACHED_PAGE, what="hybridjoin behind a front stage"
+    ),
+    "ssbj": Composition(
+        front_stage="balanced",
+        path="chunks",
+        shares=_EXCHANGED_SCAN,
+        what="meshjoin; each key where it is cheaper",
     ),
 }
 
@@ -90,14 +109,35 @@ def check_algorithm(algorithm: str) -> Composition:
     return ALGORITHMS[algorithm]
 
 
-def minimum_task_bytes(table: Table, shards: list[int], algorithm: str = "adaptive") -> int:
+def minimum_task_bytes(
+    table: Table, shards: list[int], algorithm: str = "adaptive", front_stage: str | None = None
+) -> int:
     """The least a task that serves these shards can work with, to within 2 %."""
-    return memory_split.minimum_task_bytes(table, shards, check_algorithm(algorithm).shares)
+    chosen = with_front_stage(check_algorithm(algorithm), front_stage)
+    return memory_split.minimum_task_bytes(table, shards, chosen.shares)
 
 
 def minimum_bytes(table: Table, tasks: int, algorithm: str = "adaptive") -> int:
     """The least `memory` for a join in that many tasks: all tasks get the same share."""
     return memory_split.minimum_bytes(table, tasks, check_algorithm(algorithm).shares)
+
+
+def with_front_stage(chosen: Composition, name: str | None) -> Composition:
+    """The same join behind another front stage: any stands before any access path."""
+    if name is None or name == chosen.front_stage:
+        return chosen
+    if name not in FRONT_STAGES:
+        raise ConfigError(
+            f"front_stage={name!r} is unknown.", hint=f"choose one of: {', '.join(FRONT_STAGES)}."
+        )
+    shares = chosen.shares
+    if name == "none":
+        shares = replace(shares, front_stage=0, waiting_room=None, exchanged=False)
+    elif name == "balanced":
+        shares = replace(shares, front_stage=None, waiting_room=None, exchanged=True)
+    elif shares.exchanged or shares.front_stage == 0:
+        shares = replace(shares, front_stage=CACHE_SHARE, exchanged=False)
+    return replace(chosen, front_stage=name, shares=shares)
 
 
 RegionSource = Callable[[int], Region | None]
@@ -127,6 +167,7 @@ class RunningJoin:
         """The final metrics; AssertionError if a row is unaccounted for."""
         metrics = self.metrics
         self._front.report(metrics)
+        metrics.cycles = self._path.cycles
         metrics.budget_peak_bytes, metrics.budget_bytes = self.budget.peak_bytes, self.budget.total_bytes
         self._join.check_invariants()
         return metrics
@@ -147,18 +188,20 @@ def start_join(
     shape: JoinShape,
     *,
     algorithm: str = "adaptive",
+    front_stage: str | None = None,
     memory_bytes: int,
     shards: list[int] | None = None,
     region_source: RegionSource = private_region,
     identity: str = "",
     costs: ReadCosts | None = None,
 ) -> RunningJoin:
-    """Puts the parts of `algorithm` together over some shards (default: all) of the table.
+    """Puts the parts of `algorithm` together over some shards (default: all) of the table; with another front stage
+    than its own, if one is named.
 
     Guarantee: all the join holds at any time fits `memory_bytes`. Where `region_source` has no memory for
     the front stage (another attempt of the same task uses it), the join runs without one.
     """
-    chosen = check_algorithm(algorithm)
+    chosen = with_front_stage(check_algorithm(algorithm), front_stage)
     mine = list(range(table.shards)) if shards is None else shards
     check_memory(chosen.shares, table, mine, memory_bytes)
     budget, metrics = MemoryBudget(memory_bytes), JoinMetrics()
@@ -167,7 +210,7 @@ def start_join(
     split = MemorySplit.of(chosen.shares, memory_bytes, budget.held_bytes, table.page_bytes)
     budget.reserve("output", split.output_bytes)
     front = parts.front_stage(shape, split, region_source, identity)
-    parts.waiting_bytes = split.waiting_bytes
+    parts.share_out(split)
     join = SemiStreamJoin(
         shape,
         encoder=KeyEncoder([shape.output_schema.field(i).type for i in shape.key_positions]),
@@ -195,46 +238,64 @@ class _Parts:
     ) -> None:
         self._chosen, self._table, self._shards = chosen, table, shards
         self._budget, self._metrics, self._costs = budget, metrics, costs
-        self.waiting_bytes = 0  # known when everyone else has what he needs
+        self._waiting_bytes = self._shared_bytes = 0  # known when everyone else has what he needs
+        self._room: WaitingRoom
 
     def path(self) -> tuple[AccessPath, WaitingRoom]:
-        table, budget = self._table, self._budget
-        if self._chosen.path == "planned":
-            batch_room = BatchRoom(budget, lambda: self.waiting_bytes)
+        table, budget, chosen = self._table, self._budget, self._chosen
+        if chosen.path == "planned":
+            batch_room = BatchRoom(budget, self._capacity)
             planned = PlannedAccess(
                 table, self._shards, batch_room, budget=budget, metrics=self._metrics, costs=self._costs
             )
             return planned, batch_room
-        pages = self._chosen.shares.pages(table, budget.total_bytes)
-        rows_max = 1 if self._chosen.path == "single" else None
-        room = QueueRoom(budget, lambda: self.waiting_bytes, fixed=table.key_encoder.fixed, rows_max=rows_max)
+        pages = chosen.shares.pages(table, budget.total_bytes)
+        room = QueueRoom(
+            budget,
+            self._capacity,
+            fixed=table.key_encoder.fixed,
+            rows_max=1 if chosen.path == "single" else None,
+            exchanged=chosen.shares.exchanged,
+        )
         buffer = DiskBuffer(
             table, self._shards, room, buffer_pages=pages, budget=budget, metrics=self._metrics
         )
-        if self._chosen.path in ("oldest", "single"):
+        if chosen.path in ("oldest", "single"):
             return OldestKey(buffer, layout=table.layout, pages=pages), room
-        by_chunk = self._chosen.path == "chunks"
+        by_chunk = chosen.path == "chunks"
         return CyclicScan(buffer, layout=table.layout, segment_pages=pages, by_chunk=by_chunk), room
 
     def front_stage(
         self, shape: JoinShape, split: MemorySplit, region_source: RegionSource, identity: str
     ) -> FrontStage:
-        table, values = self._table, self._table.value_schema
+        table, values, name = self._table, self._table.value_schema, self._chosen.front_stage
         cached = RowLayout(
             pa.schema([values.field(i) for i in shape.value_positions]), table.layout.end_bytes
         )
-        if self._chosen.front_stage == "none":
-            return NoFrontStage(cached)
-        reservation = self._budget.reserve("front stage", split.front_stage_bytes)
-        region = region_source(split.front_stage_bytes)
-        if region is None:
-            reservation.resize(0)
-            return NoFrontStage(cached)
-        return DensityFrontStage(
-            region,
+        region = region_source(split.front_stage_bytes) if name == "density" else None
+        stream = pa.schema(list(shape.output_schema)[: len(shape.output_schema) - len(shape.value_positions)])
+        request = FrontStageRequest(
+            budget=self._budget,
+            size_bytes=split.front_stage_bytes,
             layout=cached,
             fixed=table.key_encoder.fixed,
-            identity=identity,
             row_bytes=table.bytes / max(table.rows, 1) * (len(cached.schema) + 1) / (len(values) + 1),
             decode_bytes=split.output_bytes,
+            waiting_row_bytes=waiting_row_bytes(expected_row_bytes(stream), fixed=table.key_encoder.fixed),
+            one_by_one=self._chosen.path == "single",
+            region=region,
+            identity=identity,
         )
+        return make_front_stage("none" if name == "density" and region is None else name, request)
+
+    def share_out(self, split: MemorySplit) -> None:
+        """All others have their memory: the rest is the waiting room's."""
+        self._waiting_bytes = split.waiting_bytes
+        self._shared_bytes = self._budget.left_bytes
+
+    def _capacity(self) -> int:
+        if not self._chosen.shares.exchanged:
+            return self._waiting_bytes
+        held = self._budget.by_name()
+        free = int(self._shared_bytes * EXCHANGE_SHARE)
+        return self._budget.left_bytes + held["waiting room"] - free

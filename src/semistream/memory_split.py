@@ -17,6 +17,7 @@ OUTPUT_BYTES_MIN = 64 << 10
 OUTPUT_BYTES_MAX = 2 << 20
 WAITING_BYTES_MIN = 128 << 10
 WAITING_BYTES_MAX = 64 << 20
+EXCHANGE_SHARE = 1 / 16  # of what is exchanged stays free, for the side that grows
 DISK_BUFFER_SHARE = 1 / 32
 DISK_BUFFER_BYTES_MAX = 4 << 20
 
@@ -24,12 +25,14 @@ DISK_BUFFER_BYTES_MAX = 4 << 20
 @dataclass(frozen=True, kw_only=True)
 class Shares:
     """What a composition wants. The front stage gets its share (None: all that the others leave; 0: there is none),
-    and the waiting room its own (None: all that the others leave)."""
+    and the waiting room its own (None: all that the others leave). With `exchanged`, front stage and waiting room share
+    what the others leave, and give it to each other while they run."""
 
     front_stage: float | None
     waiting_room: float | None
     disk_buffer: bool
     buffer_pages: int | None = None
+    exchanged: bool = False
 
     def pages(self, table: Table, total_bytes: int) -> int:
         """b of the papers, in pages."""
@@ -52,7 +55,9 @@ class MemorySplit:
             total_bytes * OUTPUT_SHARE, max(OUTPUT_BYTES_MIN, page_bytes), max(OUTPUT_BYTES_MAX, page_bytes)
         )
         left = total_bytes - path_bytes - output
-        if shares.front_stage is None:
+        if shares.exchanged:
+            front = waiting = left
+        elif shares.front_stage is None:
             share = shares.waiting_room or 0.0
             waiting = _clamp(total_bytes * share, WAITING_BYTES_MIN, WAITING_BYTES_MAX)
             front = min(left - waiting, SIZE_MAX_BYTES)

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from tests.command_line import CUSTOMERS, ORDERS_PER_FILE, World, semistream, write_orders
+
+from semistream.cli.main import main
+from semistream.front_stage.region import DIRECTORY_VARIABLE, Owner, Region
 
 
 def test_prepare_says_what_it_wrote(world: World) -> None:
@@ -53,6 +57,23 @@ def test_join_equals_the_batch_join_also_when_files_come_later(world: World, tmp
     stream = pq.read_table(orders)
     expected = stream.join(world.customers, "custkey", join_type="left outer")
     assert _sorted(_read(output)).equals(_sorted(expected))
+
+
+def test_clean_removes_what_ended_queries_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    held, left = (
+        Region.of_query(Owner(query_id=query, run_id="", join="", setup="", task=0), 1 << 20)
+        for query in ("runs", "ended")
+    )
+    assert held is not None
+    assert left is not None
+    left.close()
+    assert main(["clean"]) == 0
+    assert "removed 1 front stage(s), 1.0 MiB" in capsys.readouterr().out
+    assert [file.parent.name for file in tmp_path.rglob("*.front")] == ["runs"]
+    held.close()
 
 
 def _read(output: Path) -> pa.Table:

@@ -1,7 +1,8 @@
-"""The README's examples run as they stand, one after the other, and its commands parse."""
+"""The README's examples run as they stand, one after the other; of its `make` lines, the targets exist."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -10,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from semistream.cli.main import parser
-
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 # What the reader has: a session, a table, a stream's files.
-PRELUDE = """\
+TABLES = """\
 import pyarrow as pa, pyarrow.parquet as pq, pathlib
 for name in ("customers", "orders"):
     pathlib.Path(name).mkdir()
 pq.write_table(pa.table({"custkey": [1, 2, 3], "name": ["a", "b", "c"]}), "customers/0.parquet")
 orders = pa.table({"orderkey": [1, 2, 3], "custkey": [1, 1, 9], "price": [1.0, 2.0, 3.0]})
 pq.write_table(orders, "orders/0.parquet")
+"""
+PRELUDE = f"""{TABLES}
 from semistream.spark.quiet import quiet_session
 spark = quiet_session("readme")
 """
@@ -44,11 +45,30 @@ def test_the_python_examples_run(tmp_path: Path) -> None:
     assert ran.stdout.split()[:2] == ["0", "3"], "batch 0 with three rows is printed"
 
 
-@pytest.mark.parametrize("line", [line for block in _blocks("sh") for line in block.splitlines() if line])
-def test_the_commands_exist(line: str) -> None:
-    program, *arguments = shlex.split(line, comments=True)
-    if program == "make":
-        assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    else:
-        assert program == "semistream"
-        parser().parse_args(arguments)
+def _lines(program: str) -> list[list[str]]:
+    lines = [shlex.split(line, comments=True) for block in _blocks("sh") for line in block.splitlines()]
+    return [arguments for name, *arguments in filter(None, lines) if name == program]
+
+
+@pytest.mark.timeout(300)
+def test_the_commands_run(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", TABLES], check=True, cwd=tmp_path)
+    (tmp_path / "front").mkdir()
+    environment = os.environ | {"SEMISTREAM_FRONT_STAGE_DIR": str(tmp_path / "front")}
+    commands = _lines("semistream")
+    assert [arguments[0] for arguments in commands] == ["prepare", "info", "verify", "join", "clean"]
+    said = []
+    for arguments in commands:
+        ran = subprocess.run(
+            [sys.executable, "-m", "semistream.cli.main", *arguments],
+            capture_output=True, text=True, timeout=150, check=False, cwd=tmp_path, env=environment,
+        )  # fmt: skip
+        assert ran.returncode == 0, (arguments, ran.stderr)
+        said.append(ran.stdout)
+    assert "joined 3 rows into 3" in said[3]
+    assert re.match(r"removed [1-9]\d* front stage", said[4]), "one for each task that had a row"
+
+
+@pytest.mark.parametrize("target", [arguments[0] for arguments in _lines("make")])
+def test_the_targets_of_make_exist(target: str) -> None:
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)

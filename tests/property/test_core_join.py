@@ -23,6 +23,7 @@ from semistream.access_path.planned import ReadCosts
 from semistream.core.contracts import JOIN_KINDS
 from semistream.errors import BudgetError
 from semistream.front_stage.region import Region
+from semistream.front_stage.registry import FRONT_STAGES
 from semistream.joins import (
     ALGORITHMS,
     minimum_bytes,
@@ -122,6 +123,35 @@ def test_every_algorithm_equals_the_oracle(
         assert metrics.rows_in == case.stream.num_rows
         assert metrics.rows_out == sum(found.values())
         assert (metrics.rows_waiting, metrics.rows_shed) == (0, 0)
+        assert 0 < metrics.budget_peak_bytes <= metrics.budget_bytes
+
+
+@pytest.mark.parametrize("algorithm", ["adaptive", "meshjoin", "hybridjoin", "inlj"])
+@pytest.mark.parametrize("front_stage", sorted(set(FRONT_STAGES) - {"clairvoyant"}))
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(
+    case=join_cases(),
+    how=st.sampled_from(sorted(JOIN_KINDS)),
+    batch_rows=st.sampled_from([3, 64, 1 << 20]),
+    more_memory=st.sampled_from([1, 100_000, 10 << 20]),
+)
+def test_any_front_stage_stands_before_any_access_path(
+    algorithm: str, front_stage: str, case: JoinCase, how: str, batch_rows: int, more_memory: int
+) -> None:
+    """The papers' claim of a generic front stage."""
+    with tempfile.TemporaryDirectory() as directory:
+        table = built(case, directory)
+        least = minimum_task_bytes(table, list(range(table.shards)), algorithm, front_stage)
+        found, metrics = lookup(
+            table,
+            case.stream,
+            how=how,
+            memory_bytes=least + more_memory,
+            batch_rows=batch_rows,
+            algorithm=algorithm,
+            front_stage=front_stage,
+        )
+        assert found == expected_of(case, how)
         assert 0 < metrics.budget_peak_bytes <= metrics.budget_bytes
 
 

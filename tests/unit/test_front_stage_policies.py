@@ -231,7 +231,10 @@ def _probabilities(keys: Any) -> np.ndarray:
 
 POLICIES: dict[str, tuple[Callable[[], Any], type[Model]]] = {
     "lru": (_make(LruFrontStage), Lru),
-    "threshold": (_make(ThresholdFrontStage, settings=ThresholdSettings(adaptive=False)), Threshold),
+    "threshold": (
+        _make(ThresholdFrontStage, settings=ThresholdSettings(adaptive=False, absent_keys=True)),
+        Threshold,
+    ),
     "s3_fifo": (_make(S3FifoFrontStage), S3Fifo),
     "w_tinylfu": (_make(WTinyLfuFrontStage), WTinyLfu),
     "clairvoyant": (

@@ -38,6 +38,13 @@ def test_a_key_enters_from_the_threshold_on(threshold: int) -> None:
     assert fs.report(stage).switched == 9 - threshold
 
 
+@pytest.mark.parametrize("absent_keys", [False, True])
+def test_keys_that_the_table_lacks_come_in_if_asked_for(absent_keys: bool) -> None:
+    stage = make(threshold=2, absent_keys=absent_keys)
+    fs.bring(stage, {1: 3, 2: 3}, lambda n: 5 if n == 1 else None)
+    assert fs.ask(stage, [1, 2]) == ([] if absent_keys else [2])
+
+
 def test_it_overwrites_the_least_frequent_of_them_the_oldest() -> None:
     stage = make(2600, threshold=1)
     fs.bring(stage, {n: 2 + n % 3 for n in range(40)}, lambda _: 5)

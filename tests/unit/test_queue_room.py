@@ -31,10 +31,13 @@ def arrivals_of(numbers: list[int], first_id: int, *, fixed: bool) -> Arrivals:
 class QueueRoomModel(RuleBasedStateMachine):
     """`model` holds (id, key number, stamp, rows met), the oldest first."""
 
-    @initialize(fixed=st.booleans())
-    def start(self, fixed: bool) -> None:
+    @initialize(fixed=st.booleans(), exchanged=st.booleans())
+    def start(self, fixed: bool, exchanged: bool) -> None:
         self.fixed = fixed
-        self.room = QueueRoom(MemoryBudget(40_000), lambda: 40_000, fixed=fixed)
+        self.capacity_bytes = 40_000
+        self.room = QueueRoom(
+            MemoryBudget(40_000), lambda: self.capacity_bytes, fixed=fixed, exchanged=exchanged
+        )
         self.model: list[list[int]] = []
         self.next_id = 0
 
@@ -50,6 +53,10 @@ class QueueRoomModel(RuleBasedStateMachine):
     @rule()
     def settle(self) -> None:
         self.room.settle()
+
+    @rule(capacity_bytes=st.sampled_from([3_000, 20_000, 40_000]))
+    def another_share(self, capacity_bytes: int) -> None:
+        self.capacity_bytes = capacity_bytes
 
     @rule(more=st.integers(1, 3))
     def later(self, more: int) -> None:

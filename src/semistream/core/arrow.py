@@ -56,6 +56,21 @@ def row_sizes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     return sizes
 
 
+TEXT_BYTES_EXPECTED = 16
+
+
+def expected_row_bytes(schema: pa.Schema) -> float:
+    """What a row will take before any is seen: a guess for whatever has no fixed width."""
+    return sum(_width(field.type) for field in schema)
+
+
+def _width(kind: pa.DataType) -> float:
+    try:
+        return kind.bit_width / 8
+    except ValueError:
+        return TEXT_BYTES_EXPECTED + 4
+
+
 def is_identity(index: npt.NDArray[np.int64]) -> bool:
     """0, 1, 2, ..."""
     return bool(kernels.is_identity(index))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from semistream.front_stage._answer_kernels import same_key
 from semistream.front_stage._table_kernels import (
     HEAD,
     NEXT,
@@ -18,7 +19,6 @@ from semistream.front_stage._table_kernels import (
     get,
     move,
     put,
-    same_key,
 )
 
 # H_R, sB, and who came into H_R since the last eviction.
@@ -64,13 +64,13 @@ def move_in(place, fixed):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def evict_dear(place, spans, waiting_row_bytes, switching_factor):  # type: ignore[no-untyped-def]
-    """003 Alg. 1 lines 43-50, for all keys whose hits were counted for `spans` cycles; the others' count starts now."""
+def evict_dear(place, cycles, waiting_row_bytes, switching_factor):  # type: ignore[no-untyped-def]
+    """003 Alg. 1 lines 43-50, for all keys whose hits were counted for so many cycles; the others' count starts now."""
     nobody = np.zeros(0, np.int64)
     record = place.lists[CACHED, HEAD]
     while record:
         after = get(place, record, NEXT)
-        m_disk = get(place, record, WORD) / spans * waiting_row_bytes
+        m_disk = get(place, record, WORD) / cycles * waiting_row_bytes
         if cost(place, record) + BUCKET_BYTES >= switching_factor * m_disk:
             evict(place, nobody, record)
         else:

@@ -23,6 +23,7 @@ lacks has no rows, and is cached as an empty entry as soon as the rows that wait
 | 16-19 | `probe`; f_count is the record's word |
 | 28-29 | `_admit`: `KeyCounts.add`, for keys whose rows `Matches.whole` says are all of R's |
 | 30-36 | kernel `take`; s_count must be the number of rows that came, else it was not counted over a whole cycle |
+| sect. 3.1, last paragraph | a key that R lacks is seen when its rows leave, some at a time: as many as left in the incrementing cycle are its n_j |
 | 10 | kernel `move_in` |
 | 42-51 | kernel `evict_dear` |
 
@@ -30,14 +31,14 @@ Ours, where following the letter would fail: line 42 is done once per tenth cycl
 at the second time; and a key that came in since the last eviction is judged at the next one, since its f_count
 does not cover ten cycles.
 
-An access path that looks keys up does not cycle, and its rows leave as they are matched. There n_j is the number of
-waiting rows at that moment, the key is cached at once, and the time in which everyone who waits is exchanged is what
-a cycle was.
+An access path that looks keys up does not cycle: whole keys never stay. There n_j is the number of rows that wait
+for the key at that moment, it is cached at once, and the time in which as many rows miss as wait at a time is what a
+cycle was. (Where nobody waits, as before INLJ, no key takes less memory in the cache, and hardly one stays there.)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -60,9 +61,11 @@ from semistream.front_stage.key_counts import KeyCounts
 from semistream.front_stage.table_stage import Offers, TableFrontStage
 
 EVICTION_CYCLES = 10
+EVICTION_ROWS_MIN = 1000  # that missed in between, where R is not read in cycles
 COUNTS_SHARE = 1 / 32  # of the most it may take, for s_count
 GROWTH_SHARE = 1 / 32  # it grows, and shrinks, by at least this part of itself
 WAITING_DECAY = 15 / 16
+JUDGED = -(1 << 40)  # makes a count that no key can have
 
 State = Literal["incrementing", "switching", "phase-out"]
 _STATES: tuple[State, State, State] = ("phase-out", "incrementing", "switching")
@@ -70,7 +73,8 @@ _STATES: tuple[State, State, State] = ("phase-out", "incrementing", "switching")
 
 @dataclass(frozen=True, kw_only=True)
 class BalancedSettings:
-    """`waiting_rows`: how many rows wait at a time on a path that does not cycle; None: as many as are seen to."""
+    """`waiting_rows`: how many rows wait at a time on a path that does not cycle; None: counted from those that missed
+    and those that left, which is too many where rows ask again before they wait."""
 
     switching_factor: float = 1.0
     waiting_rows: int | None = None
@@ -115,8 +119,9 @@ class BalancedFrontStage(TableFrontStage):
         super().__init__(table, decode_bytes=decode_bytes)
         self._reservation = budget.reserve("front stage", self._counts.size_bytes + table.fixed_bytes)
         table.allow(table.fixed_bytes)
-        self._cycles = self._missed = 0
-        self._waiting_rows = 0.0
+        self._cycles = self._missed = self._waiting = 0
+        self._waiting_max = 0.0  # of late
+        self._is_scan = False
 
     @property
     def state(self) -> State:
@@ -124,15 +129,19 @@ class BalancedFrontStage(TableFrontStage):
         return _STATES[(self._cycles + 1) % 3]
 
     def admit(self, matches: Matches, rows: MasterRows) -> None:
-        self._waiting_rows = max(WAITING_DECAY * self._waiting_rows, float(matches.waiting.order.size))
+        self._waiting_max = max(WAITING_DECAY * self._waiting_max, float(self._waiting))
+        self._waiting = max(0, self._waiting - int(matches.sightings[matches.leaving].sum()))
+        self._is_scan = self._is_scan or bool((matches.whole & ~matches.leaving).any())
         super().admit(matches, rows)
 
     def adapt(self, cycles: int) -> None:
         for cycle in range(max(self._cycles + 1, cycles - 3 * EVICTION_CYCLES), cycles + 1):
-            self._cycles = cycle
+            self._cycles, self._is_scan = cycle, True
             self._new_cycle()
-        if self._cycles == 0 and self._missed >= EVICTION_CYCLES * self._exchange_rows:
-            self._evict()
+        if not self._is_scan:
+            rows_per_exchange = self._settings.waiting_rows or max(1.0, self._waiting_max)
+            if self._missed >= max(EVICTION_CYCLES * rows_per_exchange, EVICTION_ROWS_MIN):
+                self._evict(self._missed / rows_per_exchange)
 
     def check_invariants(self) -> None:
         self._table.check_invariants(hidden=kernels.SWITCHING)
@@ -145,13 +154,10 @@ class BalancedFrontStage(TableFrontStage):
 
     # -- policy ------------------------------------------------------------------------------------------
 
-    @property
-    def _exchange_rows(self) -> float:
-        return self._settings.waiting_rows or max(1.0, self._waiting_rows)
-
     def _touch(self, answers: Answers, keys: KeyBatch, start: int) -> None:
         kernels.count_hits(self._table.place, answers.entries)
         self._missed += answers.misses
+        self._waiting += answers.misses
 
     def _new_cycle(self) -> None:
         if self.state == "phase-out":
@@ -159,29 +165,28 @@ class BalancedFrontStage(TableFrontStage):
             self._counts.clear()
             self._widen()
         if self._cycles % EVICTION_CYCLES == 0:
-            self._evict()
+            self._evict(float(EVICTION_CYCLES))
 
-    def _evict(self) -> None:
+    def _evict(self, cycles: float) -> None:
+        """Hits were counted for so many cycles."""
         factor = self._settings.switching_factor
-        kernels.evict_dear(self._table.place, EVICTION_CYCLES, self._waiting_row_bytes, factor)
+        kernels.evict_dear(self._table.place, cycles, self._waiting_row_bytes, factor)
         self._missed = 0
         self._shrink()
 
     def _admit(self, offers: Offers, known: I64, rows: MasterRows) -> None:
-        is_new = known == MISS
-        at_once = is_new & offers.leaving if self._cycles == 0 else np.zeros(known.size, np.bool_)
-        by_cycles = is_new & ~at_once
-        if at_once.any():
-            self._switch(offers.chosen(at_once), rows, kernels.ENTERED)
+        new = offers.chosen(known == MISS)
+        if not self._is_scan:
+            self._switch(new, rows, kernels.ENTERED)
             self._widen()
-        if not by_cycles.any() or self.state == "phase-out":
-            return
-        waiting = offers.chosen(by_cycles)
-        if self.state == "incrementing":
-            self._counts.add(waiting.keys, waiting.counts)
-        else:
-            counted = self._counts.look_up(waiting.keys) == waiting.counts
-            self._switch(waiting.chosen(counted), rows, kernels.SWITCHING)
+        elif self.state == "incrementing":
+            self._counts.add(new.keys, np.where(new.counts > 0, new.counts, new.sightings))
+        elif self.state == "switching":
+            counted, lacks = self._counts.look_up(new.keys), new.counts == 0
+            judged = np.where(lacks, counted > 0, counted == new.counts)
+            due = replace(new, sightings=np.where(lacks, counted, new.sightings)).chosen(judged)
+            self._counts.add(due.keys, np.full(len(due.keys), JUDGED, np.int64))
+            self._switch(due, rows, kernels.SWITCHING)
 
     def _switch(self, offers: Offers, rows: MasterRows, which: int) -> None:
         hopeful = self._hopeful(offers)

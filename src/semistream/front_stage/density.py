@@ -73,7 +73,7 @@ class DensityFrontStage:
         self._identity = np.uint64(
             int.from_bytes(hashlib.sha256(f"{_FORMAT} {identity}".encode()).digest()[:8], "little") | 1
         )
-        self._cold_starts = 0
+        self._cold_starts = self._switched = 0
         if not self._is_usable():
             self._reset()
 
@@ -130,6 +130,7 @@ class DensityFrontStage:
         metrics.front_stage_rows = int(self._words[_ROWS])
         metrics.front_stage_bytes = int(self._words[_TAIL])
         metrics.front_stage_cold_starts = self._cold_starts
+        metrics.switched = self._switched
 
     def close(self) -> None:
         self._region.close()
@@ -192,6 +193,7 @@ class DensityFrontStage:
             counts, body_bytes, estimates, *self._density_parameters(), int(self._words[_BAR]),
             int(self._arena_bytes * ENTRY_SHARE_MAX), SLOT_BYTES, placed_at, sizes, inserted,
         )  # fmt: skip
+        self._switched += int(placed)
         if placed:
             if placed < row_at.size:
                 kept = np.repeat(inserted, counts)

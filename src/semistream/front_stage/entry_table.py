@@ -13,6 +13,8 @@ from semistream.core.arrow import address_of
 from semistream.core.contracts import I64, Answers, ChunkLimit, JoinKind, Pairs
 from semistream.core.keys import KeyBatch
 from semistream.core.rows import RowLayout
+from semistream.front_stage import _answer_kernels as answering
+from semistream.front_stage import _proof_kernels as proving
 from semistream.front_stage import _table_kernels as kernels
 
 SLACK_SHARE = 1 / 32  # stays free of live entries, so that closing the gaps is not due at once
@@ -116,7 +118,7 @@ class EntryTable:
 
     def probe(self, keys: KeyBatch, start: int, misses_max: int) -> Answers:
         records = np.empty(len(keys) - start, np.int64)
-        probed, present, absent, nulls = kernels.probe(
+        probed, present, absent, nulls = answering.probe(
             self.place, self.fixed, keys.prefix, keys.valid, keys.hashes, keys.offsets, keys.data_address,
             start, misses_max, records,
         )  # fmt: skip
@@ -126,7 +128,7 @@ class EntryTable:
         state = np.zeros(3, np.int64)
         while state[0] < answers.entries.size:
             index, rows = np.empty(limit.pairs, np.int64), np.empty(limit.pairs, np.int64)
-            filled = kernels.pairs(
+            filled = answering.pairs(
                 self.place, answers.entries, self.fixed, *self.layout.kernel_shape,
                 kind.every_match, kind.once, kind.absent, limit.pair_bytes, limit.bytes, state, index, rows,
             )  # fmt: skip
@@ -198,10 +200,10 @@ class EntryTable:
 
     def check_invariants(self, *, hidden: int = -1) -> None:
         """AssertionError if it does not hold together; probes are not to find the list `hidden`."""
-        flaw = kernels.flaw(self.place, self.fixed, *self.layout.kernel_shape)
+        flaw = proving.flaw(self.place, self.fixed, *self.layout.kernel_shape)
         assert flaw == 0, f"the table of the front stage does not hold together ({flaw})"
         behind = kernels.length(self.place, hidden) if hidden >= 0 else 0
-        assert kernels.chained(self.place) == self.entries - behind
+        assert proving.chained(self.place) == self.entries - behind
         assert self.held_bytes <= self.size_bytes
 
     def close(self) -> None:

@@ -18,24 +18,22 @@ from semistream.front_stage.entry_table import ENTRY_SHARE_MAX, EntryTable
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Offers:
     """Whole keys that R brought: counts[j] rows, one after the other in `row_at`, belong to key j, for which
-    sightings[j] stream rows wait. `leaving` as in `Matches`."""
+    sightings[j] stream rows wait."""
 
     keys: KeyBatch
     sightings: I64
     counts: I64
     row_at: I64
-    leaving: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, matches: Matches) -> Offers:
-        whole = cls(
+        """All keys; the whole ones are to be chosen."""
+        return cls(
             keys=matches.keys,
             sightings=matches.sightings,
             counts=matches.counts,
             row_at=matches.row_at,
-            leaving=matches.leaving,
         )
-        return whole.chosen(matches.whole)
 
     def chosen(self, mask: npt.NDArray[np.bool_]) -> Offers:
         if mask.all():
@@ -46,7 +44,6 @@ class Offers:
             sightings=self.sightings[index],
             counts=self.counts[index],
             row_at=self.row_at[np.repeat(mask, self.counts)],
-            leaving=self.leaving[index],
         )
 
     def part(self, start: int, stop: int, key_ends: I64) -> Offers:
@@ -55,7 +52,6 @@ class Offers:
             sightings=self.sightings[start:stop],
             counts=self.counts[start:stop],
             row_at=self.row_at[key_ends[start] : key_ends[stop]],
-            leaving=self.leaving[start:stop],
         )
 
 
@@ -85,9 +81,7 @@ class TableFrontStage:
     def admit(self, matches: Matches, rows: MasterRows) -> None:
         """Shows the policy whole keys that are not there yet."""
         if matches.whole.any():
-            offers = Offers.of(matches)
-            known = self._table.probe(offers.keys, 0, len(offers.keys) + 1).entries
-            self._admit(offers, known, rows)
+            self._offer(Offers.of(matches).chosen(matches.whole), rows)
 
     def report(self, metrics: JoinMetrics) -> None:
         metrics.front_stage_keys, metrics.front_stage_rows = self._table.entries, self._table.rows
@@ -116,7 +110,13 @@ class TableFrontStage:
 
     # -- inside ------------------------------------------------------------------------------------------
 
+    def _offer(self, offers: Offers, rows: MasterRows) -> None:
+        known = self._table.probe(offers.keys, 0, len(offers.keys) + 1).entries
+        self._admit(offers, known, rows)
+
     def _take_in(self, offers: Offers, rows: MasterRows) -> None:
+        if not len(offers.keys):
+            return
         table, key_ends = self._table, np.concatenate([[0], np.cumsum(offers.counts)])
         for start, stop in self._pieces(key_ends, rows.sizes(offers.row_at)):
             part = offers.part(start, stop, key_ends)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from semistream.core.contracts import I64, MISS, Answers, MasterRows
+from semistream.core.contracts import I64, MISS, Answers, MasterRows, Matches
 from semistream.core.keys import KeyBatch
 from semistream.core.rows import RowLayout
 from semistream.front_stage import _threshold_kernels as kernels
@@ -39,9 +39,11 @@ FULL_SHARE = 7 / 8  # of its bytes: from there on, the cache is full
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdSettings:
-    """`threshold` is the first one if it is `adaptive`, else the only one."""
+    """`threshold` is the first one if it is `adaptive`, else the only one. The papers cache tuples of R; with
+    `absent_keys`, keys that R lacks come in, too."""
 
     threshold: int = 2
+    absent_keys: bool = False
     adaptive: bool = True
     evictions_share_max: float = 1 / 8
 
@@ -80,6 +82,15 @@ class ThresholdFrontStage(TableFrontStage):
         super().__init__(table, decode_bytes=decode_bytes)
         self._accesses = self._missed = self._evictions_before = 0
 
+    def admit(self, matches: Matches, rows: MasterRows) -> None:
+        frequencies = self._detector.frequencies(matches.keys, matches.sightings)
+        frequent = matches.whole & (frequencies >= self.threshold)
+        if not self._settings.absent_keys:
+            frequent &= matches.counts > 0
+        if frequent.any():
+            offers = replace(Offers.of(matches), sightings=frequencies)
+            self._offer(offers.chosen(frequent), rows)
+
     def adapt(self, cycles: int) -> None:
         if self._accesses >= AGE_ACCESSES * max(1, self._table.entries):
             kernels.halve(self._table.place)
@@ -101,11 +112,8 @@ class ThresholdFrontStage(TableFrontStage):
         self._missed += answers.misses
 
     def _admit(self, offers: Offers, known: I64, rows: MasterRows) -> None:
-        frequencies = self._detector.frequencies(offers.keys, offers.sightings)
-        kernels.raise_to(self._table.place, known, frequencies)
-        wanted = (known == MISS) & (frequencies >= self.threshold)
-        if wanted.any():
-            self._take_in(replace(offers, sightings=frequencies).chosen(wanted), rows)
+        kernels.raise_to(self._table.place, known, offers.sightings)
+        self._take_in(offers.chosen(known == MISS), rows)
 
     def _take(self, keys: KeyBatch, sightings: I64, sizes: I64, newcomers: I64) -> None:
         size_max = int(self._table.capacity_bytes * ENTRY_SHARE_MAX)

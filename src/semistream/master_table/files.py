@@ -1,11 +1,13 @@
-"""The one place that touches files: blocks of many places at once, and atomic writes.
+"""How shards are read, many blocks at once, whatever they are stored on; and how small files are replaced.
 
-An object store would implement `BlockFile` with ranged requests; nothing above this module would change.
+Readers of shards know `BlockFile` and nothing else of files: an object store would implement it with ranged
+requests. Shards are written by `builder.write_shard`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
 import os
 import resource
@@ -56,7 +58,18 @@ _pread = types.ExternalFunction("pread", types.int64(types.int32, types.int64, t
 _posix_fadvise = types.ExternalFunction(
     "posix_fadvise", types.int32(types.int32, types.int64, types.int64, types.int32)
 )
-_WILL_NEED = getattr(os, "POSIX_FADV_WILLNEED", 3)
+_madvise = types.ExternalFunction("madvise", types.int32(types.int64, types.int64, types.int32))
+_WILL_NEED = os.POSIX_FADV_WILLNEED
+
+# Python's own mmap keeps a descriptor for every mapping, and a process has few of them.
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64,
+)  # fmt: skip
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 @njit(cache=True)
@@ -92,6 +105,20 @@ def _advise_blocks(descriptor, blocks, block_bytes, advice):  # type: ignore[no-
         while i + run < blocks.size and blocks[i + run] == blocks[i] + run:
             run += 1
         _posix_fadvise(descriptor, blocks[i] * block_bytes, run * block_bytes, advice)
+        i += run
+
+
+@njit(cache=True, nogil=True)
+def _advise_mapped(base, blocks, block_bytes, page_bytes, advice):  # type: ignore[no-untyped-def]
+    """The same for a mapping, which takes advice from the start of a page of the system on."""
+    i = np.int64(0)
+    while i < blocks.size:
+        run = np.int64(1)
+        while i + run < blocks.size and blocks[i + run] == blocks[i] + run:
+            run += 1
+        start, stop = blocks[i] * block_bytes, (blocks[i] + run) * block_bytes
+        start -= start % page_bytes
+        _madvise(base + start, stop - start, advice)
         i += run
 
 
@@ -148,30 +175,67 @@ class LocalFile:
         self._release()
 
 
-class MappedFile(LocalFile):
-    """Hands out addresses in the system's page cache: no copy, and no memory of its own.
+class MappedFile:
+    """Hands out addresses in the system's page cache: no copy, and no memory of its own. Once mapped, a file
+    takes no descriptor: a task may have thousands open.
 
     The mapped bytes are the system's, to drop whenever it likes; they are not part of any budget.
     """
 
+    _base = 0
+    _unmap = staticmethod(_libc.munmap)  # the module's own names may be gone when the last files are closed
+
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._mapped_bytes = self.size_bytes
-        self._mapping = mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ)
-        self._mapping.madvise(mmap.MADV_RANDOM)
-        self._base = address_of(np.frombuffer(self._mapping, np.uint8))
+        self.path = path
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            self._file_id, self._mapped_bytes = (found.st_dev, found.st_ino), found.st_size
+            base = _libc.mmap(None, found.st_size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+        finally:
+            os.close(descriptor)
+        if base == _MAP_FAILED:  # an empty file, too
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), str(path))
+        self._base = int(base)
+        _libc.madvise(self._base, self._mapped_bytes, mmap.MADV_RANDOM)
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size now: to touch a mapped byte behind the end of a file that was cut would kill the process."""
+        found = self._found()
+        return self._mapped_bytes if found is None else found.st_size
 
     @property
     def is_removed(self) -> bool:
-        return os.fstat(self._descriptor).st_nlink == 0
+        return self._found() is None
+
+    def _found(self) -> os.stat_result | None:
+        """None if its name is gone, or another file's. Then nobody can cut it any more, and it stays as mapped."""
+        try:
+            found = os.stat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found if (found.st_dev, found.st_ino) == self._file_id else None
 
     def blocks_at_once(self, block_bytes: int) -> int:
         return _MAPPED_BLOCKS_AT_ONCE
 
+    def prefetch(self, blocks: I64, block_bytes: int) -> None:
+        _advise_mapped(self._base, blocks, block_bytes, mmap.PAGESIZE, np.int32(mmap.MADV_WILLNEED))
+
     def fetch(self, blocks: I64, block_bytes: int) -> I64:
-        if blocks.size and (int(blocks[-1]) + 1) * block_bytes > min(self.size_bytes, self._mapped_bytes):
-            raise EOFError(f"{self.path} ends before block {blocks[-1]}")
+        if blocks.size:
+            self._check((int(blocks[-1]) + 1) * block_bytes)
         return self._base + blocks * block_bytes
+
+    def read(self, offset: int, target: npt.NDArray[np.uint8]) -> None:
+        self._check(offset + target.size)
+        ctypes.memmove(address_of(target), self._base + offset, target.size)
+
+    def _check(self, stop: int) -> None:
+        if stop > min(self.size_bytes, self._mapped_bytes):
+            raise EOFError(f"{self.path} ends before byte {stop}")
 
     def let_go(self) -> None:
         """Mapped pages belong to the system."""
@@ -179,8 +243,12 @@ class MappedFile(LocalFile):
     def close(self) -> None:
         """Stays mapped for the next task of this process; see `open_file`."""
 
+    def __del__(self) -> None:
+        if self._base:
+            self._unmap(self._base, self._mapped_bytes)
 
-_mapped: OrderedDict[tuple[str, int, int], MappedFile] = OrderedDict()
+
+_mapped: OrderedDict[tuple[str, int, int, int], MappedFile] = OrderedDict()
 
 
 def is_mapping_allowed() -> bool:
@@ -202,13 +270,13 @@ def open_file(path: Path) -> BlockFile:
     if not is_mapping_allowed():
         return LocalFile(path)
     found = path.stat()
-    identity = (str(path), found.st_ino, found.st_size)
+    identity = (str(path), found.st_dev, found.st_ino, found.st_size)
     if identity not in _mapped:
         for removed in [known for known, file in _mapped.items() if file.is_removed]:
-            del _mapped[removed]  # its disk space is free only when nobody has it open
+            del _mapped[removed]  # its disk space is free only when nobody has it mapped
         try:
             _mapped[identity] = MappedFile(path)
-        except (OSError, ValueError):  # an empty file, or a file system that cannot map
+        except OSError:  # an empty file, or a file system that cannot map
             return LocalFile(path)
     _mapped.move_to_end(identity)
     while len(_mapped) > MAPPED_FILES_MAX:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,6 +124,8 @@ class MasterTable:
             if not file.exists():
                 MasterTable.open(self._path, version=self.version).check_is(self.fingerprint)
             raise
+        except OSError as error:
+            raise _not_opened(file, error, self.shards) from error
 
     def verify(self) -> Iterator[int]:
         """Checks every page of every shard; yields counts of pages for a progress bar."""
@@ -138,3 +141,17 @@ class MasterTable:
             f"MasterTable({str(self._path)!r}, key={list(self.key)}, rows={self.rows:,}, pages={self.pages:,}, "
             f"shards={self.shards}, version={self.version})"
         )
+
+
+def _not_opened(file: Path, error: OSError, shards: int) -> StoreError:
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return StoreError(
+            f"the shard file {file} cannot be opened: this process may not have more files open, and the table has "
+            f"{shards:,} shards.",
+            hint="raise the limit (ulimit -n) for Spark's workers, use more tasks=, or prepare the table with fewer "
+            "shards=.",
+        )
+    return StoreError(
+        f"the shard file {file} cannot be opened: {error.strerror or error}.",
+        hint="a store must be readable for whoever joins with it, on every worker.",
+    )

@@ -21,7 +21,7 @@ from semistream.front_stage.lru import LruFrontStage
 from semistream.front_stage.none import NoFrontStage
 from semistream.front_stage.region import Region
 from semistream.front_stage.s3_fifo import S3FifoFrontStage
-from semistream.front_stage.threshold import ThresholdFrontStage
+from semistream.front_stage.threshold import ThresholdFrontStage, ThresholdSettings
 from semistream.front_stage.w_tinylfu import WTinyLfuFrontStage
 from semistream.testing.discovery import implementations, make
 from semistream.testing.fakes import Row, RowsInMemory, encode_keys, waiting_for
@@ -59,7 +59,7 @@ def _balanced(layout: RowLayout, fixed: bool) -> BalancedFrontStage:
 MAKERS: Mapping[type, Callable[..., Any]] = {
     NoFrontStage: lambda layout, fixed: NoFrontStage(layout),
     DensityFrontStage: _density,
-    ThresholdFrontStage: _small(ThresholdFrontStage),
+    ThresholdFrontStage: _small(ThresholdFrontStage, settings=ThresholdSettings(absent_keys=True)),
     BalancedFrontStage: _balanced,
     LruFrontStage: _small(LruFrontStage),
     WTinyLfuFrontStage: _small(WTinyLfuFrontStage),

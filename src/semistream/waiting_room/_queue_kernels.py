@@ -4,7 +4,8 @@ Q, a list of all rows in the order of their arrival. Both lists are doubly linke
     slots -> keys -> rows of the key (SAME_NEXT, SAME_PREV)
                      rows in order of arrival (NEXT, PREV)
 
-Rows and keys are numbers into arrays; -1 ends a list. Numbers that are free are kept in a list of their own.
+Rows and keys are numbers into arrays; -1 ends a list. Numbers that became free are kept in a list of their own, and
+used before new ones: memory that was never needed is never touched.
 """
 
 from __future__ import annotations
@@ -27,26 +28,17 @@ METAS = 3
 START, SIZE, HASH = range(3)
 SPANS = 3
 # Fields of `state`
-OLDEST, NEWEST, FREE_ROW, FREE_KEY, ROWS, KEYS, HEAP_USED, HEAP_LIVE, MARKER, BEFORE_MARKER, CHARGED = range(
-    11
-)
-STATES = 11
+OLDEST, NEWEST, ROWS, KEYS, CHARGED = range(5)
+FREE_ROW, NEW_ROW, FREE_KEY, NEW_KEY, HEAP_USED, HEAP_LIVE, MARKER, BEFORE_MARKER = range(5, 13)
+STATES = 13
 END = -1
 
 
 @njit(cache=True, nogil=True)
-def clear(links, meta, slots, state):  # type: ignore[no-untyped-def]
+def clear(slots, state):  # type: ignore[no-untyped-def]
     slots[:] = END
-    for i in range(links.shape[0]):
-        links[i, NEXT] = i + 1
-    for i in range(meta.shape[0]):
-        meta[i, HEAD] = i + 1
-    if links.shape[0]:
-        links[links.shape[0] - 1, NEXT] = END
-    if meta.shape[0]:
-        meta[meta.shape[0] - 1, HEAD] = END
     state[:] = 0
-    state[OLDEST] = state[NEWEST] = state[MARKER] = END
+    state[OLDEST] = state[NEWEST] = state[MARKER] = state[FREE_ROW] = state[FREE_KEY] = END
 
 
 @njit(cache=True, inline="always")
@@ -99,7 +91,11 @@ def put(  # type: ignore[no-untyped-def]
         key, slot = _find(prefix[source], hashes[source], at, size, fixed, words, spans, heap, slots)
         if key < 0:
             key = state[FREE_KEY]
-            state[FREE_KEY] = np.int64(meta[key, HEAD])
+            if key < 0:
+                key = state[NEW_KEY]
+                state[NEW_KEY] += 1
+            else:
+                state[FREE_KEY] = np.int64(meta[key, HEAD])
             slots[slot] = np.int32(key)
             words[key] = prefix[source]
             meta[key, HEAD], meta[key, COUNT], meta[key, SHARD] = END, 0, shards[i]
@@ -111,7 +107,11 @@ def put(  # type: ignore[no-untyped-def]
                 state[HEAP_LIVE] += size
             state[KEYS] += 1
         row = state[FREE_ROW]
-        state[FREE_ROW] = np.int64(links[row, NEXT])
+        if row < 0:
+            row = state[NEW_ROW]
+            state[NEW_ROW] += 1
+        else:
+            state[FREE_ROW] = np.int64(links[row, NEXT])
         head = meta[key, HEAD]
         links[row, SAME_NEXT], links[row, SAME_PREV] = head, END
         if head >= 0:
@@ -193,6 +193,51 @@ def remove_keys(keys, fixed, links, row_at, words, meta, spans, heap, slots, sta
             _unlink(row, links, row_at, state)
             row = behind
         _forget_key(keys[i], fixed, words, meta, spans, heap, slots, state)
+
+
+@njit(cache=True, nogil=True)
+def move(  # type: ignore[no-untyped-def]
+    fixed, links, row_at, stamps, words, meta, spans, slots, state,
+    new_links, new_row_at, new_stamps, new_words, new_meta, new_spans, new_slots, new_state,
+):  # fmt: skip
+    """Copies everyone, the oldest first, into other tables, which are empty; the keys' bytes stay where they are."""
+    mask = new_slots.size - 1
+    key_of = np.full(state[NEW_KEY], END, np.int64)
+    row = state[OLDEST]
+    number = np.int64(0)
+    while row >= 0:
+        old_key = np.int64(links[row, KEY])
+        key = key_of[old_key]
+        if key < 0:
+            key = new_state[NEW_KEY]
+            key_of[old_key] = key
+            new_state[NEW_KEY] += 1
+            new_words[key] = words[old_key]
+            new_meta[key, HEAD], new_meta[key, COUNT], new_meta[key, SHARD] = END, 0, meta[old_key, SHARD]
+            if not fixed:
+                new_spans[key] = spans[old_key]
+            slot = np.int64(_hash_of(old_key, fixed, words, spans) & np.uint64(mask))
+            while new_slots[slot] >= 0:
+                slot = (slot + 1) & mask
+            new_slots[slot] = np.int32(key)
+        new_links[number] = links[row]
+        new_links[number, KEY] = np.int32(key)
+        new_links[number, PREV], new_links[number, NEXT] = number - 1, number + 1
+        head = new_meta[key, HEAD]
+        new_links[number, SAME_NEXT], new_links[number, SAME_PREV] = head, END
+        if head >= 0:
+            new_links[head, SAME_PREV] = number
+        new_meta[key, HEAD] = number
+        new_meta[key, COUNT] += 1
+        new_row_at[number], new_stamps[number] = row_at[row], stamps[row]
+        row = np.int64(links[row, NEXT])
+        number += 1
+    if number:
+        new_links[number - 1, NEXT] = END
+        new_state[OLDEST], new_state[NEWEST] = 0, number - 1
+    new_state[NEW_ROW] = new_state[ROWS] = number
+    for field in (KEYS, HEAP_USED, HEAP_LIVE, CHARGED):
+        new_state[field] = state[field]
 
 
 @njit(cache=True, nogil=True)

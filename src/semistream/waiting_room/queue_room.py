@@ -30,6 +30,7 @@ ENTRY_BYTES = 4 * kernels.LINKS + 16 + 8 + 4 * kernels.METAS + 8 + 8
 SPAN_BYTES = 8 * kernels.SPANS
 SIZE_BYTES = 4
 SLOTS_PER_KEY = 1.5
+SHRINK_SHARE = 3 / 4
 HEAP_SHARE = 1.5  # of the bytes of the keys that wait
 
 
@@ -56,7 +57,8 @@ class QueueRoom:
 
     With `split_into(k)` it takes one k-th of what it can hold between two reads of R, as MESHJOIN does, and without
     it whatever fits, as HYBRIDJOIN does. Memory: what `waiting_row_bytes` says for each row, and the bytes of keys
-    that are no single words; all of it is reserved when the first row comes.
+    that are no single words. All of it is reserved when the first row comes; with `exchanged`, only what the rows take
+    that wait, so that others may use the rest.
     """
 
     def __init__(
@@ -66,9 +68,11 @@ class QueueRoom:
         *,
         fixed: bool,
         rows_max: int | None = None,
+        exchanged: bool = False,
     ) -> None:
         self._reservation = budget.reserve("waiting room", 0)
         self._capacity, self._fixed, self._rows_max = capacity, fixed, rows_max
+        self._is_exchanged = exchanged
         self.rows = KeptRows()
         self.stamp = 0
         self._row_bytes = 0.0
@@ -78,6 +82,7 @@ class QueueRoom:
         self._batch: pa.RecordBatch | None = None
         self._batch_first = 0
         self._state = np.zeros(kernels.STATES, np.int64)
+        self._heap: npt.NDArray[np.uint8]
         self._allocate(0)
 
     @property
@@ -124,6 +129,7 @@ class QueueRoom:
             self._links, self._row_at, self._stamps, *self._table(), self._state,
         )  # fmt: skip
         self._put_in_part += index.size
+        self._reserve()
         return index.size
 
     def take(self) -> Waiting | None:
@@ -205,6 +211,9 @@ class QueueRoom:
                 self._cut_chunk(chunk)
         if not self._fixed and self._state[kernels.HEAP_USED] > 2 * self._state[kernels.HEAP_LIVE] + 4096:
             self._make_heap_room(0)
+        if self._is_exchanged:
+            self._shrink()
+            self._reserve()
 
     def check_invariants(self) -> None:
         state = self._state
@@ -234,9 +243,39 @@ class QueueRoom:
         """The first rows tell how many will fit."""
         first, self._row_bytes = not self._row_bytes, max(row_bytes, 1.0)
         if first:
-            rows = max(1, int(self._capacity() / self._charge(self._row_bytes)))
+            self._allocate(self._rows_expected())
+            self._reserve()
+
+    def _rows_expected(self) -> int:
+        rows = max(1, int(self._capacity() / self._charge(self._row_bytes)))
+        return min(rows, self._rows_max or rows)
+
+    def _reserve(self) -> None:
+        if self._is_exchanged:
+            self._reservation.resize(int(self._state[kernels.CHARGED]) + self._heap.size)
+        elif not self._reservation.size_bytes:
             self._reservation.resize(self._capacity())
-            self._allocate(min(rows, self._rows_max or rows))
+
+    def _shrink(self) -> None:
+        """Others have taken some of the memory: smaller tables, once everyone fits them."""
+        rows = max(self._rows_expected(), self.count)
+        if rows < SHRINK_SHARE * self._links.shape[0]:
+            before = (
+                self._links,
+                self._row_at,
+                self._stamps,
+                self._words,
+                self._meta,
+                self._spans,
+                self._slots,
+            )
+            state, heap = self._state.copy(), self._heap
+            self._allocate(rows)
+            self._heap = heap
+            kernels.move(
+                self._fixed, *before, state,
+                self._links, self._row_at, self._stamps, self._words, self._meta, self._spans, self._slots, self._state,
+            )  # fmt: skip
 
     def _refuse(self, charge: int) -> None:
         raise BudgetError(
@@ -246,14 +285,16 @@ class QueueRoom:
         )
 
     def _allocate(self, rows: int) -> None:
-        self._links = np.empty((rows, kernels.LINKS), np.int32)
+        self._links: npt.NDArray[np.int32] = np.empty((rows, kernels.LINKS), np.int32)
         self._row_at, self._stamps = np.empty(rows, np.int64), np.empty(rows, np.int64)
         self._words = np.empty(rows, np.uint64)
         self._meta = np.empty((rows, kernels.METAS), np.int32)
         self._spans = np.empty((0 if self._fixed else rows, kernels.SPANS), np.int64)
         self._heap = np.empty(0, np.uint8)
-        self._slots = np.empty(1 << max(3, int(rows * SLOTS_PER_KEY - 1).bit_length()), np.int32)
-        kernels.clear(self._links, self._meta, self._slots, self._state)
+        self._slots: npt.NDArray[np.int32] = np.empty(
+            1 << max(3, int(rows * SLOTS_PER_KEY - 1).bit_length()), np.int32
+        )
+        kernels.clear(self._slots, self._state)
 
     def _take_rows(self, rows: I64) -> tuple[Waiting, I64] | None:
         if not rows.size:
