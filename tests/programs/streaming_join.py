@@ -28,6 +28,7 @@ def fault(settings: dict[str, Any]) -> Any:
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         import os
+        import resource
         import signal
         import time
 
@@ -39,6 +40,8 @@ def fault(settings: dict[str, Any]) -> Any:
         attempts, mine = os.path.join(marks, "attempts"), f"{batch_id} {context.partitionId()} "
         with open(attempts, "a") as log:
             log.write(f"{mine}{context.attemptNumber()}\n")
+        with open(os.path.join(marks, "limits"), "a") as log:
+            log.write(f"{resource.getrlimit(resource.RLIMIT_AS)[0]}\n")
 
         def tried() -> int:
             with open(attempts) as log:

@@ -14,6 +14,7 @@ from tests.oracle import joined, rows_of
 from tests.sparks import Settings, committed, file_stream, run_to_files, write_files
 
 import semistream as ss
+from semistream.joins import ALGORITHMS
 from semistream.master_table.builder import build_store
 
 if TYPE_CHECKING:
@@ -52,6 +53,19 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ss.M
     return build_store(
         master_table(), tmp_path_factory.mktemp("table") / "s", key="k", shards=3, page_size=1024
     )
+
+
+@pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - {"adaptive"}))
+def test_every_algorithm_drains_at_the_end_of_its_micro_batch(
+    spark: SparkSession, table: ss.MasterTable, tmp_path: Path, algorithm: str
+) -> None:
+    parts = [part.slice(0, 700) for part in stream_parts()[:2]]
+    stream = file_stream(spark, write_files(tmp_path / "in", parts))
+    joined_rows = ss.join(stream, table, on="k", how="left", memory="4 MiB", algorithm=algorithm)
+    query = run_to_files(joined_rows, tmp_path / "out", tmp_path / "checkpoint")
+    assert committed(spark, tmp_path / "out") == expected(parts, "left")
+    assert [m.rows_in for m in ss.metrics(query)] == [700, 700]
+    assert all(m.rows_waiting == 0 for m in ss.metrics(query))
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])

@@ -30,11 +30,14 @@ def minimum_memory(setting: Setting) -> float:
     return meshjoin.minimum_memory(setting)
 
 
-def predict(setting: Setting, M: float, *, b: float | None = None, j: float = 1.0) -> Prediction:
-    """The rate with chunks of j segments: mu = x / (j (c_IO(b) + b c_H) + x (c_E + c_S + c_A + c_O))."""
+def predict(
+    setting: Setting, M: float, *, b: float | None = None, j: float = 1.0, H_t: float | None = None
+) -> Prediction:
+    """The rate with chunks of j segments: mu = x / (j (c_IO(b) + b c_H) + x (c_E + c_S + c_A + c_O)); with room for
+    the rows that memory leaves, or for H_t."""
     need(M, minimum_memory(setting), NAME)
     b = meshjoin.best_disk_buffer(setting, M) if b is None else b
-    left = max(0.0, M - b * setting.sizes.v_R)
+    left = max(0.0, M - b * setting.sizes.v_R) if H_t is None else H_t * setting.mesh_row_bytes
     x = left / (memory(setting, b=b, x=1.0, j=j) - b * setting.sizes.v_R)
     work = j * meshjoin.segment_work(setting, b=b) + x * meshjoin.row_work(setting)
     return predict_step(

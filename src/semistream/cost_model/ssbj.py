@@ -149,16 +149,46 @@ def rate_for(setting: Setting, M: float, *, b: float | None = None) -> float:
     return crossing(needed, M, most * 1e-9, most * _BUSY_MAX, tolerance=1e-4)
 
 
-def predict(setting: Setting, M: float, *, b: float | None = None) -> Prediction:
-    """The rate of `rate_for`, and the cache that the inequality leads to at this rate."""
+def predict(
+    setting: Setting,
+    M: float,
+    *,
+    b: float | None = None,
+    h: float | None = None,
+    w_S: float | None = None,
+) -> Prediction:
+    """The rate of `rate_for`, and the cache that the inequality leads to at this rate.
+
+    h, w_S: cached keys and waiting rows a step of a run that was measured; the inequality is then its own.
+    """
+    if h is not None:
+        b = best_disk_buffer(setting, rate_for(setting, M)) if b is None else b
+        left = M - h * setting.cached_key_bytes
+        w_S = meshjoin.stream_rows(setting, left, b=b) if w_S is None else w_S
+        p = front_stage.hit_ratio(setting, h)
+        return _prediction(setting, M, b=b, w_S=w_S, p=p, h_R=h * setting.cached_key_rows, absent=0.0)
     rate = rate_for(setting, M, b=b)
     b = best_disk_buffer(setting, rate) if b is None else b
     found = fixed_point(setting, rate=rate, b=b)
-    rows = rate * found.T * b / setting.R_t
-    work = meshjoin.segment_work(setting, b=b)
-    work = work + rows * found.p * _hit_work(setting) + rows * (1 - found.p) * _miss_work(setting)
-    h_R = found.h_keys * setting.m
-    cache_bytes = h_R * setting.sizes.f * setting.sizes.v_R + found.absent_keys * setting.sizes.absent
+    w_S = rate * (1 - found.p) * found.T * b / setting.R_t
+    return _prediction(
+        setting, M, b=b, w_S=w_S, p=found.p, h_R=found.h_keys * setting.m, absent=found.absent_keys
+    )
+
+
+def _prediction(
+    setting: Setting,
+    M: float,
+    *,
+    b: float,
+    w_S: float,
+    p: float,
+    h_R: float,
+    absent: float,
+) -> Prediction:
+    rows = w_S / max(1 - p, 1e-12)
+    work = meshjoin.segment_work(setting, b=b) + rows * p * _hit_work(setting) + w_S * _miss_work(setting)
+    cache_bytes = h_R * setting.sizes.f * setting.sizes.v_R + absent * setting.sizes.absent
     return predict_step(
         algorithm=NAME,
         device=setting.device,
@@ -167,10 +197,10 @@ def predict(setting: Setting, M: float, *, b: float | None = None) -> Prediction
         memory_bytes=M,
         disk_buffer_bytes=b * setting.sizes.v_R,
         page_bytes=setting.page_bytes,
-        waiting_rows=rate * (1 - found.p) * found.T,
+        waiting_rows=w_S * setting.R_t / b,
         cache_rows=h_R,
         cache_share=min(1.0, cache_bytes / M),
-        hit_ratio=found.p,
+        hit_ratio=p,
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from inspect import signature
+from typing import Any
+
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -10,6 +13,9 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from semistream.errors import SchemaError
+
+# PySpark 4.1 knows no other time zone here.
+_IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
 
 
 def master_schema(df: DataFrame) -> pa.Schema:
@@ -22,7 +28,7 @@ def stream_schema(df: DataFrame) -> pa.Schema:
     fields = []
     for field in df.schema.fields:
         try:
-            kind = to_arrow_type(field.dataType, timezone="UTC")
+            kind = to_arrow_type(field.dataType, **_IN_UTC)
         except PySparkException:
             raise SchemaError(
                 f"the stream's column '{field.name}' has the type {field.dataType.simpleString()}, which Spark "

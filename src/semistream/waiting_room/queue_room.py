@@ -30,7 +30,7 @@ ENTRY_BYTES = 4 * kernels.LINKS + 16 + 8 + 4 * kernels.METAS + 8 + 8
 SPAN_BYTES = 8 * kernels.SPANS
 SIZE_BYTES = 4
 SLOTS_PER_KEY = 1.5
-SHRINK_SHARE = 3 / 4
+RESIZE_SHARE = 1 / 8  # tables are made anew if as much is missing, or not needed
 HEAP_SHARE = 1.5  # of the bytes of the keys that wait
 
 
@@ -212,7 +212,7 @@ class QueueRoom:
         if not self._fixed and self._state[kernels.HEAP_USED] > 2 * self._state[kernels.HEAP_LIVE] + 4096:
             self._make_heap_room(0)
         if self._is_exchanged:
-            self._shrink()
+            self._fit_tables()
             self._reserve()
 
     def check_invariants(self) -> None:
@@ -256,10 +256,10 @@ class QueueRoom:
         elif not self._reservation.size_bytes:
             self._reservation.resize(self._capacity())
 
-    def _shrink(self) -> None:
-        """Others have taken some of the memory: smaller tables, once everyone fits them."""
-        rows = max(self._rows_expected(), self.count)
-        if rows < SHRINK_SHARE * self._links.shape[0]:
+    def _fit_tables(self) -> None:
+        """Others have taken some of the memory, or given some back: smaller or larger tables."""
+        rows, size = max(self._rows_expected(), self.count), self._links.shape[0]
+        if self._row_bytes and not (1 - RESIZE_SHARE) * size <= rows <= (1 + RESIZE_SHARE) * size:
             before = (
                 self._links,
                 self._row_at,
