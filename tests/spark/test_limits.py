@@ -82,5 +82,5 @@ def test_a_limited_address_space_in_the_workers(spark: SparkSession, tmp_path: P
     }
     site.run(master="local[2]", conf=conf)
     limits = (tmp_path / "marks" / "limits").read_text().split()
-    assert set(limits) == {str(2 << 30)}, "two cores share it"
+    assert set(limits) == {str(4 << 30)}
     assert committed(spark, tmp_path / "out") == expected()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from semistream.cost_model import meshjoin
+from semistream.cost_model import front_stage, meshjoin
 from semistream.cost_model.prediction import Prediction, check_rate, predict_step
 from semistream.cost_model.search import crossing, maximise
 from semistream.cost_model.setting import Setting, need

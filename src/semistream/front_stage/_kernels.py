@@ -77,6 +77,29 @@ def entry_bytes(key_bytes, body_bytes):  # type: ignore[no-untyped-def]
     return (4 + key_bytes + body_bytes + UNIT_BYTES - 1) // UNIT_BYTES * UNIT_BYTES
 
 
+@njit(cache=True, inline="always")
+def _entry_of(arena, slots, slot_count, position_bits, fixed, word, hashed, at, size):  # type: ignore[no-untyped-def]
+    """Where the key's entry is, or MISS."""
+    slot_at = np.int64(multiply_high(hashed, np.uint64(slot_count)))
+    tag = np.uint32(hashed & np.uint64((1 << (32 - position_bits)) - 1))
+    position_mask = np.uint32((1 << position_bits) - 1)
+    while True:
+        slot = load_u32(slots + 4 * slot_at)
+        if slot == np.uint32(0):
+            return np.int64(MISS)
+        if slot >> np.uint32(position_bits) == tag:
+            entry = arena + (np.int64(slot & position_mask) - 1) * UNIT_BYTES
+            if fixed:
+                same = load_u64(entry + 4) == word
+            else:
+                same = compare_bytes(entry + 8, np.int64(load_u32(entry + 4)), at, size) == 0
+            if same:
+                return entry
+        slot_at += 1
+        if slot_at == slot_count:
+            slot_at = np.int64(0)
+
+
 @njit(cache=True, nogil=True)
 def probe(  # type: ignore[no-untyped-def]
     arena,
@@ -97,48 +120,45 @@ def probe(  # type: ignore[no-untyped-def]
     rows, or when misses_max of them missed.
 
     Returns (rows looked up, rows with a match, rows known to have none, null keys)."""
-    count = np.uint64(slot_count)
-    position_mask = np.uint32((1 << position_bits) - 1)
-    tag_mask = np.uint64((1 << (32 - position_bits)) - 1)
     present = absent = nulls = misses = 0
     i = start
     while i < prefix.size and misses < misses_max:
-        answer = np.int64(MISS)
+        entry = np.int64(NULL_KEY)
         if not valid[i]:
-            answer = np.int64(NULL_KEY)
             nulls += 1
         else:
-            at = np.int64(multiply_high(hashes[i], count))
-            tag = np.uint32(hashes[i] & tag_mask)
-            while True:
-                slot = load_u32(slots + 4 * at)
-                if slot == np.uint32(0):
-                    misses += 1
-                    break
-                if slot >> np.uint32(position_bits) == tag:
-                    entry = arena + (np.int64(slot & position_mask) - 1) * UNIT_BYTES
-                    if fixed:
-                        same = load_u64(entry + 4) == prefix[i]
-                    else:
-                        size = offsets[i + 1] - offsets[i]
-                        key_size = np.int64(load_u32(entry + 4))
-                        same = compare_bytes(entry + 8, key_size, data + offsets[i], size) == 0
-                    if same:
-                        header = load_u32(entry)
-                        if _frequency(header) <= FREQUENCY_MAX - ONE:
-                            store_u32(entry, np.uint32(header + np.uint32(ONE)))
-                        if _rows(header):
-                            present += 1
-                        else:
-                            absent += 1
-                        answer = entry
-                        break
-                at += 1
-                if at == slot_count:
-                    at = np.int64(0)
-        out[i - start] = answer
+            at = data + offsets[i] if not fixed else np.int64(0)
+            size = offsets[i + 1] - offsets[i] if not fixed else np.int64(8)
+            entry = _entry_of(arena, slots, slot_count, position_bits, fixed, prefix[i], hashes[i], at, size)
+            if entry == MISS:
+                misses += 1
+            else:
+                header = load_u32(entry)
+                if _frequency(header) <= FREQUENCY_MAX - ONE:
+                    store_u32(entry, np.uint32(header + np.uint32(ONE)))
+                if _rows(header):
+                    present += 1
+                else:
+                    absent += 1
+        out[i - start] = entry
         i += 1
     return i - start, present, absent, nulls
+
+
+@njit(cache=True, nogil=True)
+def forget_known(  # type: ignore[no-untyped-def]
+    arena, slots, slot_count, position_bits, fixed, prefix, hashes, offsets, data, chosen
+):
+    """Of the chosen keys, those that have an entry are not chosen any more."""
+    for k in range(prefix.size):
+        if chosen[k]:
+            at = data + offsets[k] if not fixed else np.int64(0)
+            size = offsets[k + 1] - offsets[k] if not fixed else np.int64(8)
+            if (
+                _entry_of(arena, slots, slot_count, position_bits, fixed, prefix[k], hashes[k], at, size)
+                != MISS
+            ):
+                chosen[k] = False
 
 
 @njit(cache=True, nogil=True)

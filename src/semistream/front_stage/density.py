@@ -107,6 +107,11 @@ class DensityFrontStage:
             keys, sightings, counts = keys.take(picked), sightings[picked], counts[picked]
         self._count_rows(int(sightings.sum()))
         estimates, chosen = self._sight(keys, sightings, counts)
+        # Where rows go on waiting after a match, a key is offered again while it is known already.
+        kernels.forget_known(
+            self._arena, self._slots, self._slot_count, self._position_bits, self._fixed,
+            keys.prefix, keys.hashes, keys.offsets, keys.data_address, chosen,
+        )  # fmt: skip
         if not chosen.any():
             return
         if not chosen.all():

@@ -34,7 +34,7 @@ class NoFrontStage:
             missed = np.flatnonzero(valid[: 2 * misses_max])
             if missed.size < misses_max:
                 missed = np.flatnonzero(valid)
-            if missed.size > misses_max:
+            if missed.size >= misses_max:
                 valid = valid[: missed[misses_max - 1] + 1]
         entries = np.where(valid, MISS, NULL_KEY).astype(np.int64)
         return Answers(entries=entries, present=0, absent=0, nulls=int(entries.size - valid.sum()))

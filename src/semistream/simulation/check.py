@@ -37,9 +37,9 @@ class CheckConfig:
     skews: tuple[float, ...] = SKEWS
     memory_shares: tuple[float, ...] = MEMORY_SHARES
     devices: tuple[DeviceProfile, ...] = DEVICES
-    table_rows: int = 1_000_000
+    table_rows: int = 500_000
     rows_per_key: int = 1
-    cached_keys_seen: int = 20
+    cached_keys_seen: int = 40
     measured_rows_min: int = 20_000
     seed: int = 0
 
@@ -136,5 +136,6 @@ def _plan(name: str, point: Point, config: CheckConfig, device: DeviceProfile) -
         warm_up_rows=max(2 * turnover, int(config.cached_keys_seen * cached)),
         intervals=_INTERVALS,
         interval_rows=measured // _INTERVALS,
+        interval_cycles=int(chosen.path == "cycle"),
         batch_rows=min(4096, max(64, measured // 100)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +25,8 @@ class SimulationConfig:
     warm_up_rows, warm_up_cycles: both are reached before anything is measured. A join that waits for a cycle needs one
         to fill up, a front stage some ten rows for each row it holds.
     intervals, interval_rows: how many parts are measured, and the rows of each, to within a batch.
+    interval_cycles: an interval goes on until R was read through so often. Where all rows come and go at one place
+        of the cycle (R-MESHJOIN), only whole cycles are alike.
     interval_s: an interval also ends when it took so long on the clock; 0 for never.
     batch_rows: the rows pushed at a time; the clock is looked at between two batches, so waiting is known to
         within one of them.
@@ -38,8 +41,10 @@ class SimulationConfig:
     device: DeviceProfile = NVME
     warm_up_rows: int = 0
     warm_up_cycles: int = 0
+    warm_up_s: float = math.inf
     intervals: int = 10
     interval_rows: int = 100_000
+    interval_cycles: int = 0
     interval_s: float = 0.0
     batch_rows: int = 4096
     first_row: int = 0
@@ -53,7 +58,8 @@ class SimulationConfig:
                 f"{self.batch_rows} at a time.",
                 hint="each must be 1 or more.",
             )
-        if min(self.warm_up_rows, self.warm_up_cycles, self.first_row) < 0 or not self.interval_s >= 0:
+        least = min(self.warm_up_rows, self.warm_up_cycles, self.first_row, self.interval_cycles)
+        if least < 0 or not min(self.interval_s, self.warm_up_s) >= 0:
             raise ConfigError(
                 "warm-up, first row and the length of an interval cannot be negative.",
                 hint="0 measures from the first row on.",

@@ -21,7 +21,7 @@ from semistream.core.metrics import METRIC_NAMES, JoinMetrics
 from semistream.cost_model.clock import Clock, VirtualClock, WallClock
 from semistream.cost_model.profiles import DeviceProfile
 from semistream.errors import ConfigError
-from semistream.joins import RunningJoin, resolve_shape, start_join
+from semistream.joins import RunningJoin, check_algorithm, resolve_shape, start_join
 from semistream.master_table.contract import Table
 from semistream.simulation.config import SimulationConfig
 from semistream.simulation.feed import Arrived, Endless, Feed, Scheduled
@@ -77,6 +77,11 @@ def run(
     """
     if stream.rows == 0:
         raise ConfigError("the stream has no rows; there is nothing to measure.", hint="pass another one.")
+    if max(config.warm_up_cycles, config.interval_cycles) and not is_cyclic(config.algorithm):
+        raise ConfigError(
+            f"{config.algorithm} does not read R in cycles, so none can be waited for.",
+            hint="leave out warm_up_cycles and interval_cycles.",
+        )
     shape = resolve_shape(stream.schema, table, on=on, how=config.how, columns=None, suffix="_r")
     feed: Feed = Endless(stream, batch_rows=config.batch_rows, first_row=config.first_row)
     if arrivals is not None:
@@ -84,20 +89,24 @@ def run(
             stream, arrivals, step_s=arrival_step_s, batch_rows=config.batch_rows, first_row=config.first_row
         )
     costs = DeviceCosts(config.device, table.page_bytes) if config.clock == "virtual" else None
-    join = start_join(
-        table, shape, algorithm=config.algorithm, memory_bytes=config.memory_bytes, costs=costs
-    )
+    join = start_join(table, shape, algorithm=config.algorithm, memory_bytes=config.memory_bytes, costs=costs)
     with join:
         virtual = VirtualClock(device=config.device, work=join.metrics)
         driver = _Driver(join, feed, virtual if config.clock == "virtual" else WallClock())
         return _measured(driver, config, progress or (lambda done, total: None))
 
 
+def is_cyclic(algorithm: str) -> bool:
+    return check_algorithm(algorithm).path in ("chunks", "cycle")
+
+
 def _measured(driver: _Driver, config: SimulationConfig, progress: Progress) -> Report:
     metrics = driver.join.metrics
     while (
-        metrics.rows_in < config.warm_up_rows or metrics.cycles < config.warm_up_cycles
-    ) and driver.advance():
+        (metrics.rows_in < config.warm_up_rows or driver.cycles < config.warm_up_cycles)
+        and driver.now_s() < config.warm_up_s
+        and driver.advance()
+    ):
         progress(metrics.rows_in, config.rows)
     warm_up_rows, warm_up_s = metrics.rows_in, driver.now_s()
     driver.cut()
@@ -106,7 +115,8 @@ def _measured(driver: _Driver, config: SimulationConfig, progress: Progress) -> 
         more = driver.advance()
         progress(warm_up_rows + sum(each.rows for each in intervals) + driver.rows, config.rows)
         is_long = bool(config.interval_s) and driver.seconds >= config.interval_s and driver.rows > 0
-        if driver.rows >= config.interval_rows or is_long or not more:
+        is_whole = driver.rows >= config.interval_rows and driver.cycles >= config.interval_cycles
+        if is_whole or is_long or not more:
             if driver.rows:
                 intervals.append(driver.cut())
             if not more:
@@ -146,6 +156,10 @@ class _Driver:
         return self.join.metrics.rows_in - self._begun.rows_in
 
     @property
+    def cycles(self) -> int:
+        return cycles_of(self.join) - self._begun.cycles
+
+    @property
     def seconds(self) -> float:
         return self._seen_s - self._begun_s
 
@@ -172,6 +186,7 @@ class _Driver:
         """Ends an interval, and begins the next one."""
         self._look()
         metrics = self.join.metrics
+        metrics.cycles = cycles_of(self.join)
         counters = difference(metrics, self._begun)
         interval = Interval(
             rows=counters.rows_in,
@@ -216,6 +231,11 @@ class _Driver:
             self.clock.idle(math.ulp(moment_s))
         self._look()
         self.idle_s += self._seen_s - started_s
+
+
+def cycles_of(join: RunningJoin) -> int:
+    """How often R was read through so far."""
+    return join._path.cycles
 
 
 def one_step(join: RunningJoin) -> Iterator[pa.RecordBatch]:

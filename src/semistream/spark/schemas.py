@@ -71,7 +71,10 @@ def _stored_type(field: T.StructField) -> pa.DataType:
 
 
 def spark_fields(fields: list[pa.Field]) -> list[T.StructField]:
-    return [T.StructField(field.name, from_arrow_type(field.type), True) for field in fields]
+    return [
+        T.StructField(field.name, from_arrow_type(field.type, prefer_timestamp_ntz=True), True)
+        for field in fields
+    ]
 
 
 def shard_column(df: DataFrame, key: list[str], shards: int, *, with_nulls: bool) -> Column:

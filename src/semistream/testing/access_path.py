@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from semistream.access_path.batched import BatchedIndexAccess
 from semistream.access_path.cyclic_scan import CyclicScan
 from semistream.access_path.oldest_key import OldestKey
+from semistream.access_path.partition import PartitionAccess
 from semistream.access_path.planned import PlannedAccess, ReadCosts
 from semistream.access_path.segments import DiskBuffer
 from semistream.core.budget import MemoryBudget
@@ -28,6 +30,7 @@ from semistream.master_table.page_store import MasterTable
 from semistream.testing.discovery import implementations, make
 from semistream.testing.fakes import key_column
 from semistream.waiting_room.batch_room import BatchRoom
+from semistream.waiting_room.partitioned_room import PartitionedRoom
 from semistream.waiting_room.queue_room import QueueRoom
 
 ROOM_BYTES = 100 << 10
@@ -65,9 +68,26 @@ def _on_queue(
     return maker
 
 
+def _batched(
+    table: MasterTable, shards: list[int], budget: MemoryBudget, metrics: JoinMetrics, costs: str
+) -> tuple[BatchedIndexAccess, BatchRoom]:
+    room = BatchRoom(budget, lambda: ROOM_BYTES)
+    return BatchedIndexAccess(table, shards, room, budget=budget, metrics=metrics), room
+
+
+def _partition(
+    table: MasterTable, shards: list[int], budget: MemoryBudget, metrics: JoinMetrics, costs: str
+) -> tuple[PartitionAccess, PartitionedRoom]:
+    room = PartitionedRoom(budget, lambda: ROOM_BYTES, fixed=table.key_encoder.fixed)
+    buffer = DiskBuffer(table, shards, room, buffer_pages=4, budget=budget, metrics=metrics)
+    return PartitionAccess(buffer, room, layout=table.layout, pages=4), room
+
+
 # A maker gives the path and its room.
 MAKERS: Mapping[type, Callable[..., Any]] = {
     PlannedAccess: _planned,
+    BatchedIndexAccess: _batched,
+    PartitionAccess: _partition,
     CyclicScan: _on_queue(
         lambda buffer, layout: CyclicScan(buffer, layout=layout, segment_pages=7, by_chunk=True), pages=7
     ),

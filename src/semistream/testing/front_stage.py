@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,12 +20,15 @@ from semistream.front_stage.clairvoyant import ClairvoyantFrontStage
 from semistream.front_stage.density import SIZE_MIN_BYTES, DensityFrontStage
 from semistream.front_stage.lru import LruFrontStage
 from semistream.front_stage.none import NoFrontStage
+from semistream.front_stage.pages import PageCache, page_cache_bytes
 from semistream.front_stage.region import Region
 from semistream.front_stage.s3_fifo import S3FifoFrontStage
 from semistream.front_stage.threshold import ThresholdFrontStage, ThresholdSettings
 from semistream.front_stage.w_tinylfu import WTinyLfuFrontStage
+from semistream.master_table.builder import build_store
+from semistream.master_table.page_store import MasterTable
 from semistream.testing.discovery import implementations, make
-from semistream.testing.fakes import Row, RowsInMemory, encode_keys, waiting_for
+from semistream.testing.fakes import Row, RowsInMemory, encode_keys, key_column, waiting_for
 
 
 def _density(layout: RowLayout, fixed: bool) -> DensityFrontStage:
@@ -56,12 +60,38 @@ def _balanced(layout: RowLayout, fixed: bool) -> BalancedFrontStage:
     )
 
 
+_stores: dict[tuple[str, bool], tuple[tempfile.TemporaryDirectory[str], MasterTable]] = {}
+
+
+def _pages(layout: RowLayout, fixed: bool) -> PageCache:
+    """Over a table of the suite's rows, with room for a few of its pages."""
+    name = (str(layout.schema), fixed)
+    if name not in _stores:
+        keep = tempfile.TemporaryDirectory()
+        rows = [(key, row) for key in range(KEYS) for row in rows_of_key(key, layout.schema)]
+        columns = {"key": key_column([key for key, _ in rows], fixed=fixed)}
+        for i, field in enumerate(layout.schema):
+            columns[field.name] = pa.array([row[i] for _, row in rows], field.type)
+        table = build_store(pa.table(columns), keep.name + "/store", key="key", page_size=512)
+        _stores[name] = (keep, table)
+    table = _stores[name][1]
+    size_bytes = page_cache_bytes(table.pages, table.page_bytes, slots=6)
+    return PageCache(
+        {0: table.open_shard(0)},
+        budget=MemoryBudget(size_bytes),
+        size_bytes=size_bytes,
+        layout=layout,
+        fixed=fixed,
+    )
+
+
 MAKERS: Mapping[type, Callable[..., Any]] = {
     NoFrontStage: lambda layout, fixed: NoFrontStage(layout),
     DensityFrontStage: _density,
     ThresholdFrontStage: _small(ThresholdFrontStage, settings=ThresholdSettings(absent_keys=True)),
     BalancedFrontStage: _balanced,
     LruFrontStage: _small(LruFrontStage),
+    PageCache: _pages,
     WTinyLfuFrontStage: _small(WTinyLfuFrontStage),
     S3FifoFrontStage: _small(S3FifoFrontStage),
     ClairvoyantFrontStage: _small(

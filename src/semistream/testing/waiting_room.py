@@ -18,11 +18,19 @@ from semistream.errors import BudgetError
 from semistream.testing.discovery import implementations, make
 from semistream.testing.fakes import key_column
 from semistream.waiting_room.batch_room import BatchRoom
+from semistream.waiting_room.partitioned_room import SLOT_BYTES, PartitionedRoom
 from semistream.waiting_room.queue_room import QueueRoom
+
+
+def _partitioned(budget: MemoryBudget, capacity_bytes: int, fixed: bool) -> PartitionedRoom:
+    # Its slots are few bytes of the budget, beside what is left for rows.
+    return PartitionedRoom(budget, lambda: capacity_bytes - SLOT_BYTES, fixed=fixed)
+
 
 MAKERS: Mapping[type, Callable[..., Any]] = {
     BatchRoom: lambda budget, capacity_bytes, fixed: BatchRoom(budget, lambda: capacity_bytes),
     QueueRoom: lambda budget, capacity_bytes, fixed: QueueRoom(budget, lambda: capacity_bytes, fixed=fixed),
+    PartitionedRoom: _partitioned,
 }
 SHARDS = 3
 

@@ -1,0 +1,102 @@
+"""Every algorithm at every point of skew x memory x rows per key, on the wall clock, over a page store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from semistream.errors import BudgetError
+from semistream.joins import ALGORITHMS
+from semistream.simulation.config import SimulationConfig
+from semistream.simulation.core_data import grid_store
+from semistream.simulation.points import Point
+from semistream.simulation.run import run
+
+NOISE = 0.03
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridConfig:
+    """A smaller table than the benchmark's, so that every join gets warm at every point in a few seconds; it
+    lies in the system's cache, so that reading costs what it costs a processor.
+
+    warm_up_rows_per_key: stream rows for each key that fits the memory, but no longer than `warm_up_s`.
+    """
+
+    algorithms: tuple[str, ...] = tuple(ALGORITHMS)
+    skews: tuple[float, ...] = (0.0, 0.5, 0.8, 1.0, 1.2)
+    memory_shares: tuple[float, ...] = (0.01, 0.05, 0.10)
+    rows_per_key: tuple[int, ...] = (1, 4)
+    table_rows: int = 1_000_000
+    warm_up_rows_per_key: int = 20
+    warm_up_s: float = 3.0
+    rounds: int = 3
+    round_s: float = 0.3
+    seed: int = 0
+
+
+def measure_grid(directory: Path, config: GridConfig, *, say: Callable[[str], None]) -> dict[str, Any]:
+    """The rates of all algorithms at every point, and adaptive's as a share of the best of the others'.
+
+    The order of the algorithms is turned round from point to point.
+    """
+    points: list[dict[str, Any]] = []
+    cases = [
+        (m, skew, share)
+        for m in config.rows_per_key
+        for skew in config.skews
+        for share in config.memory_shares
+    ]
+    for number, (m, skew, share) in enumerate(cases):
+        point = Point(
+            table_rows=config.table_rows, skew=skew, memory_share=share, rows_per_key=m, seed=config.seed
+        )
+        rates: dict[str, float] = {}
+        for name in config.algorithms if number % 2 == 0 else config.algorithms[::-1]:
+            say(f"grid: point {number + 1} of {len(cases)}, {name}")
+            rate = _rate(directory, point, name, config)
+            if rate is not None:
+                rates[name] = rate
+        points.append({"skew": skew, "memory_share": share, "rows_per_key": m, **_judged(rates)})
+    shares = [each["share_of_best_other"] for each in points if each["share_of_best_other"] is not None]
+    return {
+        "table_rows": config.table_rows,
+        "points": points,
+        "adaptive_leads": sum(share >= 1 - NOISE for share in shares),
+        "compared": len(shares),
+        "lowest_share": min(shares, default=None),
+    }
+
+
+def _judged(rates: dict[str, float]) -> dict[str, Any]:
+    others = {name: rate for name, rate in rates.items() if name != "adaptive"}
+    best = max(others, key=lambda name: others[name], default=None)
+    share = rates["adaptive"] / others[best] if best and "adaptive" in rates else None
+    return {"rows_s": rates, "best_other": best, "share_of_best_other": share}
+
+
+def _rate(directory: Path, point: Point, name: str, config: GridConfig) -> float | None:
+    """The median over rounds; None if the memory is too little."""
+    table = grid_store(directory, point.table.config)
+    plan = SimulationConfig(
+        algorithm=name,
+        memory_bytes=point.memory_bytes,
+        clock="wall",
+        warm_up_rows=config.warm_up_rows_per_key
+        * point.memory_bytes
+        // point.row_bytes
+        // point.rows_per_key,
+        warm_up_s=config.warm_up_s,
+        intervals=config.rounds,
+        interval_rows=1 << 40,
+        interval_s=config.round_s,
+        batch_rows=1024 if ALGORITHMS[name].path == "single" else 8192,
+    )
+    try:
+        report = run(table, point.stream, plan)
+    except BudgetError:
+        return None
+    rates = sorted(each.service_rows_per_s for each in report.intervals)
+    return rates[len(rates) // 2]
