@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-large format clean
+.PHONY: help demo test check bench bench-large bench-core format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1  \2/p' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ bench: $(INSTALLED) ## compare with Spark's own stream-static join
 
 bench-large: $(INSTALLED) ## the same with 100 M master rows; long
 	$(BIN)/semistream bench --large
+
+bench-core: $(INSTALLED) ## the core alone on one processor, beside Polars and DuckDB; without Spark
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/semistream bench --core
 
 format: $(INSTALLED) ## format, and apply the lint fixes that are safe
 	$(BIN)/ruff check --fix-only .

@@ -150,31 +150,31 @@ def private_region(size_bytes: int) -> Region | None:
 class RunningJoin:
     """A composed join and what has to be closed after it. Use as a context manager.
 
-    `push` batches, `flush` at the end; see `SemiStreamJoin`.
+    `push` batches, `flush` at the end; see `SemiStreamJoin`, which is `loop`.
     """
 
-    def __init__(self, join: SemiStreamJoin, front: FrontStage, path: AccessPath) -> None:
-        self._join, self._front, self._path = join, front, path
-        self.metrics, self.budget = join.metrics, join.budget
+    def __init__(self, loop: SemiStreamJoin, front: FrontStage, path: AccessPath, room: WaitingRoom) -> None:
+        self.loop, self.front_stage, self.path, self.room = loop, front, path, room
+        self.metrics, self.budget = loop.metrics, loop.budget
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        return self._join.push(batch)
+        return self.loop.push(batch)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        return self._join.flush()
+        return self.loop.flush()
 
     def finish(self) -> JoinMetrics:
         """The final metrics; AssertionError if a row is unaccounted for."""
         metrics = self.metrics
-        self._front.report(metrics)
-        metrics.cycles = self._path.cycles
+        self.front_stage.report(metrics)
+        metrics.cycles = self.path.cycles
         metrics.budget_peak_bytes, metrics.budget_bytes = self.budget.peak_bytes, self.budget.total_bytes
-        self._join.check_invariants()
+        self.loop.check_invariants()
         return metrics
 
     def close(self) -> None:
-        self._front.close()
-        self._path.close()
+        self.front_stage.close()
+        self.path.close()
 
     def __enter__(self) -> RunningJoin:
         return self
@@ -189,6 +189,7 @@ def start_join(
     *,
     algorithm: str = "adaptive",
     front_stage: str | None = None,
+    lookup_position: float = 0.0,
     memory_bytes: int,
     shards: list[int] | None = None,
     region_source: RegionSource = private_region,
@@ -196,7 +197,8 @@ def start_join(
     costs: ReadCosts | None = None,
 ) -> RunningJoin:
     """Puts the parts of `algorithm` together over some shards (default: all) of the table; with another front stage
-    than its own, if one is named.
+    than its own, if one is named. `lookup_position` is the place in the queue of the key that HYBRIDJOIN looks up: 0 the
+    oldest, 0.15 best under load shedding.
 
     Guarantee: all the join holds at any time fits `memory_bytes`. Where `region_source` has no memory for
     the front stage (another attempt of the same task uses it), the join runs without one.
@@ -206,7 +208,7 @@ def start_join(
     check_memory(chosen.shares, table, mine, memory_bytes)
     budget, metrics = MemoryBudget(memory_bytes), JoinMetrics()
     parts = _Parts(chosen, table, mine, budget, metrics, costs or ReadCosts())
-    path, room = parts.path()
+    path, room = parts.path(lookup_position)
     split = MemorySplit.of(chosen.shares, memory_bytes, budget.held_bytes, table.page_bytes)
     budget.reserve("output", split.output_bytes)
     front = parts.front_stage(shape, split, region_source, identity)
@@ -221,7 +223,7 @@ def start_join(
         metrics=metrics,
         output_bytes=split.output_bytes,
     )
-    return RunningJoin(join, front, path)
+    return RunningJoin(join, front, path, room)
 
 
 class _Parts:
@@ -239,9 +241,8 @@ class _Parts:
         self._chosen, self._table, self._shards = chosen, table, shards
         self._budget, self._metrics, self._costs = budget, metrics, costs
         self._waiting_bytes = self._shared_bytes = 0  # known when everyone else has what he needs
-        self._room: WaitingRoom
 
-    def path(self) -> tuple[AccessPath, WaitingRoom]:
+    def path(self, lookup_position: float) -> tuple[AccessPath, WaitingRoom]:
         table, budget, chosen = self._table, self._budget, self._chosen
         if chosen.path == "planned":
             batch_room = BatchRoom(budget, self._capacity)
@@ -261,7 +262,7 @@ class _Parts:
             table, self._shards, room, buffer_pages=pages, budget=budget, metrics=self._metrics
         )
         if chosen.path in ("oldest", "single"):
-            return OldestKey(buffer, layout=table.layout, pages=pages), room
+            return OldestKey(buffer, layout=table.layout, pages=pages, position=lookup_position), room
         by_chunk = chosen.path == "chunks"
         return CyclicScan(buffer, layout=table.layout, segment_pages=pages, by_chunk=by_chunk), room
 

@@ -13,10 +13,10 @@ import traceback
 from collections.abc import Sequence
 
 import semistream
-from semistream.cli import bench, clean, demo, generate, info, join, plan, prepare, verify
+from semistream.cli import bench, clean, demo, generate, info, join, plan, prepare, simulate, verify
 from semistream.errors import SemistreamError
 
-COMMANDS = (plan, prepare, info, join, verify, clean, generate, demo, bench)
+COMMANDS = (plan, prepare, info, join, verify, clean, generate, simulate, demo, bench)
 STATUS_FAILED, STATUS_INTERRUPTED = 1, 130
 
 

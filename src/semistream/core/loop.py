@@ -11,7 +11,7 @@ stream batch --> front stage --hit--> output
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +48,17 @@ class JoinShape:
     def value_fields(self) -> list[pa.Field]:
         """The table's part of the output."""
         return list(self.output_schema)[len(self.output_schema) - len(self.value_positions) :]
+
+
+class Incoming:
+    """A stream batch on its way in: the rows from `at` on have not been asked about yet."""
+
+    def __init__(self, arrivals: Arrivals) -> None:
+        self.arrivals, self.rows, self.at = arrivals, BatchRows(arrivals.batch), 0
+
+    @property
+    def left(self) -> int:
+        return self.arrivals.batch.num_rows - self.at
 
 
 class SemiStreamJoin:
@@ -87,16 +98,47 @@ class SemiStreamJoin:
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Takes a stream batch; yields what can be answered now."""
-        yield from self._receive(batch)
+        incoming = self.receive(batch)
+        yield from self._let_all_in(incoming)
+        yield from self.settle()
+
+    def receive(self, batch: pa.RecordBatch) -> Incoming:
+        """A batch that is let in later, in parts."""
+        shape = self._shape
+        keys = self._encoder.encode([batch.column(position) for position in shape.key_positions])
+        arrivals = Arrivals(
+            batch=batch,
+            keys=keys,
+            key_positions=shape.key_positions,
+            encoder=self._encoder,
+            shards=shape.shards,
+        )
+        return Incoming(arrivals)
+
+    def let_in(self, incoming: Incoming) -> Iterator[pa.RecordBatch]:
+        """The front stage's phase: rows are answered, or wait, until R has to be read or none is left."""
+        while incoming.left and (space := self._room.space(incoming.arrivals.row_bytes)) > 0:
+            yield from self._ask(incoming, space)
+
+    def step(self) -> Iterator[pa.RecordBatch]:
+        """The other phase: one read of R."""
+        self.metrics.steps += 1
+        for matches in self._path.step():
+            yield from self._emit_matches(matches)
+            self._front.admit(matches, self._path_columns)
+            self._count_leaving(matches)
+        self._front.adapt(self._path.cycles)
+
+    def settle(self) -> Iterator[pa.RecordBatch]:
+        """Output that is kept; afterwards no batch that came in is needed any more."""
         yield from self._output.flush()
         self._room.settle()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Reads R until everyone who waits is matched, or proven to have no match."""
         while self._room.count:
-            yield from self._step()
-        yield from self._output.flush()
-        self._room.settle()
+            yield from self.step()
+        yield from self.settle()
 
     def check_invariants(self) -> None:
         self.metrics.check_invariants()
@@ -106,54 +148,26 @@ class SemiStreamJoin:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _receive(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Front stage and reads of R take turns, until all rows are answered or wait."""
-        arrivals = self._arrivals(batch)
-        rows = BatchRows(batch)
-        at = 0
-        while at < batch.num_rows:
-            space = self._room.space(arrivals.row_bytes)
-            if space > 0:
-                at = yield from self._let_in(arrivals, rows, at, space)
-            else:
-                yield from self._step()
+    def _let_all_in(self, incoming: Incoming) -> Iterator[pa.RecordBatch]:
+        while incoming.left:
+            yield from self.let_in(incoming)
+            if incoming.left:
+                yield from self.step()
 
-    def _arrivals(self, batch: pa.RecordBatch) -> Arrivals:
-        shape = self._shape
-        keys = self._encoder.encode([batch.column(position) for position in shape.key_positions])
-        return Arrivals(
-            batch=batch,
-            keys=keys,
-            key_positions=shape.key_positions,
-            encoder=self._encoder,
-            shards=shape.shards,
-        )
-
-    def _let_in(
-        self, arrivals: Arrivals, rows: BatchRows, at: int, space: int
-    ) -> Generator[pa.RecordBatch, None, int]:
-        """Asks the front stage about the rows from `at` on, until `space` of them have to wait. Returns the row
-        to go on with."""
+    def _ask(self, incoming: Incoming, space: int) -> Iterator[pa.RecordBatch]:
+        """Asks the front stage about the next rows, until `space` of them have to wait."""
+        arrivals, at = incoming.arrivals, incoming.at
         answers = self._front.probe(arrivals.keys, at, space)
-        yield from self._emit_hits(rows, answers, at)
+        yield from self._emit_hits(incoming.rows, answers, at)
         misses = np.empty(answers.misses, np.int64)
         kernels.select_misses(answers.entries, at, misses)
         taken = self._room.put(arrivals, misses) if misses.size else 0
         self._count_arrivals(answers, taken)
+        incoming.at += answers.entries.size
         if taken < misses.size:
             # Larger than the room expected. They ask again, since reading R may bring their keys to the front stage.
-            yield from self._step()
-            yield from self._receive(arrivals.batch.take(pa.array(misses[taken:])))
-        return at + answers.entries.size
-
-    def _step(self) -> Iterator[pa.RecordBatch]:
-        """One read of R."""
-        self.metrics.steps += 1
-        for matches in self._path.step():
-            yield from self._emit_matches(matches)
-            self._front.admit(matches, self._path_columns)
-            self._count_leaving(matches)
-        self._front.adapt(self._path.cycles)
+            yield from self.step()
+            yield from self._let_all_in(self.receive(arrivals.batch.take(pa.array(misses[taken:]))))
 
     def _emit_hits(self, rows: BatchRows, answers: Answers, at: int) -> Iterator[pa.RecordBatch]:
         limit = self._output.limit(rows)

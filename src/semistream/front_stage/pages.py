@@ -31,7 +31,7 @@ from semistream.master_table import _page_kernels as page_kernels
 from semistream.master_table.contract import TableShard
 
 PAGE_OF_R_BYTES = 8  # its counter and its slot
-SLOT_BYTES = 48  # beside the page: whose it is, and what choosing takes
+SLOT_BYTES = 128  # beside the page: whose it is, and what choosing who leaves takes
 BLOCK_ROWS = 1024  # are sorted together, since fences are searched in order
 BLOCK_ROWS_MIN = 64
 POINTS_PER_SLOT = 64  # are counted before all counters are halved
@@ -113,6 +113,7 @@ class PageCache:
             self._points += counts[0] + counts[1]
             parts.append(entries[:rows])
             at, size = at + rows, BLOCK_ROWS
+        self._age()
         found = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         return Answers(entries=found, present=present, absent=absent, nulls=nulls)
 
@@ -154,9 +155,7 @@ class PageCache:
             count = kernels.most_useful(low, high, floor, self._slot_of, self._utility, self._heap)
             if count:
                 self._exchange(self._heap[:count])
-        if self._points > POINTS_PER_SLOT * self.slots:
-            kernels.halve(self._utility)
-            self._points, self._floor = 0, self._floor >> 1
+        self._age()
 
     def report(self, metrics: JoinMetrics) -> None:
         held = np.flatnonzero(self._page_of >= 0)
@@ -203,6 +202,11 @@ class PageCache:
     @staticmethod
     def _nothing_marked() -> I64:
         return np.array([1 << 62, -1], np.int64)
+
+    def _age(self) -> None:
+        if self._points > POINTS_PER_SLOT * self.slots:
+            kernels.halve(self._utility)
+            self._points, self._floor = 0, self._floor >> 1
 
     def _look_up(self, block: KeyBatch) -> tuple[I64, I64, I64]:
         """What is known of the keys, and the range of pages that each answer comes from."""

@@ -99,8 +99,32 @@ def write(found: Sequence[Checked], path: Path) -> None:
         "checked": len(found),
         "worst_error": max((abs(each.comparison.error) for each in found), default=0.0),
         "points": [each.to_dict() for each in found],
+        "leads": leads(found),
     }
     path.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def leads(found: Sequence[Checked]) -> list[dict[str, Any]]:
+    """adaptive's measured rate as a share of the best of the others', at each point and on each device."""
+    points: dict[tuple[str, float, float], dict[str, float]] = {}
+    for each in found:
+        place = (each.comparison.device, each.point.skew, each.point.memory_share)
+        points.setdefault(place, {})[each.comparison.algorithm] = each.comparison.measured_rows_per_s
+    judged = []
+    for (device, skew, share), rates in points.items():
+        others = {name: rate for name, rate in rates.items() if name != "adaptive"}
+        if others and "adaptive" in rates:
+            best = max(others, key=lambda name: others[name])
+            judged.append(
+                {
+                    "device": device,
+                    "skew": skew,
+                    "memory_share": share,
+                    "best_other": best,
+                    "share_of_best_other": rates["adaptive"] / others[best],
+                }
+            )
+    return judged
 
 
 def _checked(name: str, point: Point, config: CheckConfig) -> Iterator[Checked]:
@@ -135,7 +159,8 @@ def _plan(name: str, point: Point, config: CheckConfig, device: DeviceProfile) -
         device=device,
         warm_up_rows=max(2 * turnover, int(config.cached_keys_seen * cached)),
         intervals=_INTERVALS,
-        interval_rows=measured // _INTERVALS,
+        # Where all rows come and go at once, an interval is a cycle.
+        interval_rows=1 if chosen.path == "cycle" else measured // _INTERVALS,
         interval_cycles=int(chosen.path == "cycle"),
         batch_rows=min(4096, max(64, measured // 100)),
     )

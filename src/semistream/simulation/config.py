@@ -28,8 +28,7 @@ class SimulationConfig:
     interval_cycles: an interval goes on until R was read through so often. Where all rows come and go at one place
         of the cycle (R-MESHJOIN), only whole cycles are alike.
     interval_s: an interval also ends when it took so long on the clock; 0 for never.
-    batch_rows: the rows pushed at a time; the clock is looked at between two batches, so waiting is known to
-        within one of them.
+    batch_rows: at most so many rows come in before the stream is looked at again. An interval ends with a batch.
     first_row: where in the stream to begin. A stream's rows follow from the seed of its own config; another
         first row of the same stream is another sample of it.
     """

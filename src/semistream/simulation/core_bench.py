@@ -44,17 +44,9 @@ class CoreBenchConfig:
     warm_up_per_cached_row: int = 100
     batch_rows: int = 1_000_000
     rounds: int = 7
-    steps: int = 5_000
+    steps_s: float = 0.5
     grid: GridConfig = field(default_factory=GridConfig)
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        unknown = set(self.parts) - set(PARTS)
-        if unknown or not self.parts:
-            raise ConfigError(
-                f"the benchmark has no part {', '.join(sorted(unknown)) or 'to run'}.",
-                hint=f"choose from: {', '.join(PARTS)}.",
-            )
 
 
 def bench(out: Path, config: CoreBenchConfig, *, say: Say) -> dict[str, Any]:
@@ -146,30 +138,39 @@ def _speed(data: CoreData, config: CoreBenchConfig, say: Say) -> dict[str, Any]:
 
 
 def _steps(data: CoreData, config: CoreBenchConfig, say: Say) -> dict[str, Any]:
+    """At the benchmark's memory, where many rows leave with each page, and at a twentieth of it, where few do."""
+    found = {}
+    for name, share in (("few_rows", config.memory_share / 20), ("many_rows", config.memory_share)):
+        say(f"hybridjoin: {name.replace('_', ' ')} a step")
+        found[name] = _step(data, config, data.memory_bytes(share))
+    return found
+
+
+def _step(data: CoreData, config: CoreBenchConfig, memory_bytes: int) -> dict[str, Any]:
     """Seconds per step beside those it spent on reading and on looking the page's rows up."""
-    say("hybridjoin: steps")
-    memory = data.memory_bytes(config.memory_share)
-    rows_waiting = memory // int(waiting_row_bytes(_ROW_BYTES_IN_MEMORY))
+    waiting = memory_bytes / waiting_row_bytes(_ROW_BYTES_IN_MEMORY)
     plan = SimulationConfig(
         algorithm="hybridjoin",
-        memory_bytes=memory,
+        memory_bytes=memory_bytes,
         clock="wall",
-        warm_up_rows=int(1.2 * rows_waiting),
+        warm_up_rows=int(1.2 * waiting),
         intervals=config.rounds,
-        interval_rows=max(1, config.steps),
-        batch_rows=4096,
+        interval_rows=1 << 40,
+        interval_s=config.steps_s,
+        batch_rows=8192,
     )
     report = run(data.open(), data.stream, plan, on=KEY)
-    per_step = [
-        (each.seconds - each.counters.read_ns / 1e9) / each.counters.steps
+    rounds = [
+        1e6 * (each.seconds - each.counters.read_ns / 1e9) / each.counters.steps
         for each in report.intervals
         if each.counters.steps
     ]
     counters = report.counters
     return {
+        "memory_bytes": memory_bytes,
         "steps": counters.steps,
-        "overhead_us": 1e6 * statistics.median(per_step),
-        "overhead_rounds_us": [1e6 * each for each in per_step],
+        "overhead_us": statistics.median(rounds),
+        "overhead_rounds_us": rounds,
         "step_us": 1e6 * report.seconds / counters.steps,
         "read_us": counters.read_ns / 1e3 / counters.steps,
         "rows_per_step": report.rows / counters.steps,
@@ -196,5 +197,9 @@ def _drop(output: Iterator[pa.RecordBatch]) -> None:
 
 
 def parts(names: Sequence[str] | None) -> tuple[Part, ...]:
-    """The parts of these names, in the order in which they run; all without names."""
-    return PARTS if not names else tuple(part for part in PARTS if part in names)
+    """The parts of these names, in the order in which they run; all without names. ConfigError for other names."""
+    if unknown := sorted(set(names or ()) - set(PARTS)):
+        raise ConfigError(
+            f"the benchmark has no part {', '.join(unknown)}.", hint=f"choose from: {', '.join(PARTS)}."
+        )
+    return tuple(part for part in PARTS if not names or part in names)

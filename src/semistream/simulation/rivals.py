@@ -60,7 +60,7 @@ def measure(join: RunningJoin, data: CoreData, *, batch_rows: int, rounds: int, 
 
 def _answered(join: RunningJoin, data: CoreData, rows: int) -> pa.RecordBatch:
     """Rows whose keys are far inside the hot set: of these the front stage answers nearly all."""
-    join._front.report(join.metrics)
+    join.front_stage.report(join.metrics)
     hot = max(1, join.metrics.front_stage_keys // 2)
     keys, pieces, found = ZipfKeys(data.zipf), [], 0
     for batch in data.batches(rows, first_batch=5_000_000):
@@ -115,7 +115,7 @@ def _duckdb(table: pa.Table) -> Join:
 
     def join(batch: pa.RecordBatch) -> int:
         connection.register("s", pa.Table.from_batches([batch]))
-        found: Any = connection.execute(f"SELECT * FROM s JOIN r USING ({KEY})").to_arrow_table()
+        found = connection.sql(f"SELECT * FROM s JOIN r USING ({KEY})").to_arrow_table()
         return int(found.num_rows)
 
     return join
