@@ -189,7 +189,7 @@ def start_join(
     *,
     algorithm: str = "adaptive",
     front_stage: str | None = None,
-    lookup_position: float = 0.0,
+    lookup_position: float = 1.0,
     memory_bytes: int,
     shards: list[int] | None = None,
     region_source: RegionSource = private_region,
@@ -197,8 +197,8 @@ def start_join(
     costs: ReadCosts | None = None,
 ) -> RunningJoin:
     """Puts the parts of `algorithm` together over some shards (default: all) of the table; with another front stage
-    than its own, if one is named. `lookup_position` is the place in the queue of the key that HYBRIDJOIN looks up: 0 the
-    oldest, 0.15 best under load shedding.
+    than its own, if one is named. `lookup_position` is the place in the queue of the key that HYBRIDJOIN looks up, counted
+    from where rows come in: 1 is the oldest, 0.15 best under load shedding.
 
     Guarantee: all the join holds at any time fits `memory_bytes`. Where `region_source` has no memory for
     the front stage (another attempt of the same task uses it), the join runs without one.

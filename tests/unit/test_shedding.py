@@ -37,7 +37,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> MasterTable:
 def stream(first: int, rows: int) -> pa.RecordBatch:
     keys = KEYS.keys(batch=first, rows=rows)
     return pa.RecordBatch.from_arrays(
-        [pa.array(keys), pa.array(range(first * 10**6, first * 10**6 + rows))], names=["k", "id"]
+        [pa.array(keys), pa.array(range(first * 10**6, first * 10**6 + rows), pa.int64())], names=["k", "id"]
     )
 
 
@@ -55,9 +55,9 @@ def shedding(join: RunningJoin, spill: Spill, strategy: str) -> SheddingJoin:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("algorithm", ["hybridjoin", "chybridjoin"])
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    arrivals=st.lists(st.sampled_from([0, 1, 40, 900, 5000]), min_size=1, max_size=12),
+    arrivals=st.lists(st.sampled_from([0, 1, 40, 900, 3000]), min_size=1, max_size=8),
     how=st.sampled_from(["inner", "left", "anti"]),
     disk_bytes=st.sampled_from([1, 20_000, 1 << 30]),
 )
@@ -84,7 +84,7 @@ def test_every_row_is_joined_once_however_often_it_was_shed(
     assert (metrics.rows_waiting, metrics.rows_shed, run.pending_rows) == (0, 0, 0)
 
 
-def served_per_read(table: MasterTable, strategy: str, position: float, iterations: int = 400) -> float:
+def served_per_read(table: MasterTable, strategy: str, position: float, iterations: int = 300) -> float:
     """Rows joined for each read of R while twice as many arrive as can be joined."""
     spill = Spill()
     with start(table, lookup_position=position) as join:
@@ -106,12 +106,12 @@ def served_per_read(table: MasterTable, strategy: str, position: float, iteratio
 
 def test_theorem_1_considering_serves_more_rows_per_read_than_keep(table: MasterTable) -> None:
     considering, keep = (served_per_read(table, strategy, 0.15) for strategy in ("considering", "keep"))
-    assert considering / keep > 1.0
+    assert considering > 1.1 * keep
 
 
-def test_a_lookup_some_way_into_the_queue_serves_more_than_one_at_its_end(table: MasterTable) -> None:
-    tuned, untuned = (served_per_read(table, "considering", position) for position in (0.15, 0.0))
-    assert tuned > untuned
+def test_a_lookup_near_the_queues_start_serves_more_than_one_at_its_end(table: MasterTable) -> None:
+    tuned, untuned = (served_per_read(table, "considering", position) for position in (0.15, 1.0))
+    assert tuned > 1.1 * untuned
 
 
 def test_lemma_1_the_probability_of_their_pages_falls_towards_those_who_waited_longest(
@@ -149,7 +149,7 @@ def test_the_disk_is_bounded_and_told_when_it_is_full(table: MasterTable) -> Non
     with start(table) as join:
         run = shedding(join, spill, "considering")
         for number in range(30):
-            run.offer(stream(number, 2000))
+            run.offer(stream(number, 500))
             for _ in run.iterate():
                 pass
             assert spill.bytes <= 5000

@@ -42,7 +42,7 @@ def test_a_comparison_says_what_the_run_held() -> None:
     )
     report = run(point.table, point.stream, plan)
     found = compare(report, point.table, point.profile)
-    assert found.held.waiting_rows == report.waiting_max
+    assert found.held.waiting_rows == report.waiting_rows > 0.9 * report.waiting_max
     assert found.held.cached_keys == report.final.front_stage_keys > 0
     assert found.predicted_hit_ratio == pytest.approx(report.hit_ratio, abs=0.1)
     assert found.error == found.predicted_rows_per_s / found.measured_rows_per_s - 1

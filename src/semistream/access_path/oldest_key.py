@@ -17,8 +17,9 @@ from semistream.waiting_room.queue_room import Found
 
 
 class OldestKey:
-    """`pages` is the size of the disk buffer, `position` the place in the queue (0: its front, 1: its end) of the
-    key that is looked up; 0.15 is best under load shedding (000 sect. 5.3.1).
+    """`pages` is the size of the disk buffer, `position` the place in the queue of the key that is looked up, counted
+    from where rows come in: 1 is the queue's end, where the oldest is; 0.15 is best while the end is being shed, since
+    pages that many wait for are found near the start (000 sect. 5.3.1).
 
     Guarantee: a page that was read is not read again for any row that waited then (001, Theorem 1); at most one
     read per stream row (Theorem 2). Cost per step: one page or few, all their rows looked up.
@@ -26,7 +27,7 @@ class OldestKey:
     001 Fig. 5 and 000 Algorithm 1.
     """
 
-    def __init__(self, buffer: DiskBuffer, *, layout: RowLayout, pages: int, position: float = 0.0) -> None:
+    def __init__(self, buffer: DiskBuffer, *, layout: RowLayout, pages: int, position: float = 1.0) -> None:
         self.layout, self.cycles = layout, 0
         self._buffer, self._room = buffer, buffer.room
         self._pages, self._position = pages, position
@@ -35,7 +36,7 @@ class OldestKey:
         room = self._room
         if not room.count:
             return
-        oldest = room.key_at(self._position)
+        oldest = room.key_at(1.0 - self._position)
         shard = self._buffer.shard(room.shard_of(oldest))
         first_page, last_page = shard.fences.locate(room.key_batch(oldest))
         first, stop = int(first_page[0]), int(last_page[0]) + 1

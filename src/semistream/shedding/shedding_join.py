@@ -1,12 +1,13 @@
 """Load shedding: when rows arrive faster than they can be joined, some go to disk and are joined later.
 
     arrivals --> stream buffer SB1 --> loop (front stage, waiting room, reads of R)
-                     ^     | keep: those who have not been let in      | considering: those who came last
+                     ^     | keep: those who have not been let in      | considering: those who wait longest
                      |     v                                           v
                      +--- disk <---------------------------------------+
 
-"Considering" sheds from the end of the queue: whoever is there was not served by any page that was read since, so its
-page is one that few others wait for (000 Lemma 1), and it is dearer than a row that has just arrived (Theorem 1).
+"Considering" sheds from the end of the queue, where the oldest are: whoever is there was not served by any of the pages
+that were read meanwhile, so its page is one that few others wait for (000 Lemma 1), and it is dearer than a row that
+has just arrived (Theorem 1).
 
 000 section 4, Algorithm 2.
 """
@@ -69,6 +70,19 @@ class SheddingJoin:
     def iterate(self) -> Iterator[pa.RecordBatch]:
         """One iteration: shedding, the front stage's phase, one read of R."""
         self._balance()
+        yield from self._turn()
+
+    def drain(self) -> Iterator[pa.RecordBatch]:
+        """Until everyone is joined, those on disk included: nobody arrives any more, so nobody is shed."""
+        while self.pending_rows:
+            if not self._buffer:
+                self._load_back(OVERLOAD * max(1, self._served_rows))
+            yield from self._turn()
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _turn(self) -> Iterator[pa.RecordBatch]:
+        """The front stage's phase, and one read of R."""
         left_before = self._gone
         while self._buffer:
             yield from self._join.let_in(self._buffer[0])
@@ -79,13 +93,6 @@ class SheddingJoin:
             yield from self._join.step()
         self._served_rows = self._gone - left_before
         yield from self._join.settle()
-
-    def drain(self) -> Iterator[pa.RecordBatch]:
-        """Until everyone is joined, those on disk included."""
-        while self.pending_rows:
-            yield from self.iterate()
-
-    # -- inside ------------------------------------------------------------------------------------------
 
     @property
     def _gone(self) -> int:
@@ -104,13 +111,19 @@ class SheddingJoin:
 
     def _shed_waiting(self, rows: int) -> None:
         """Line 2: from the end of Q, with their tuples in H_S."""
-        taken = self._room.take_newest(rows)
+        fitting = self._spill.rows_fitting(self._buffer[0].arrivals.row_bytes)
+        self.refused_rows_total += max(0, rows - fitting)
+        taken = self._room.take_oldest(min(rows, fitting)) if fitting > 0 else None
         if taken is None:
             return
         waiting, met = taken
         batch = waiting.rows.take(waiting.order)
         count = batch.num_rows
-        assert not met.any(), "a row that has met some of R cannot start anew"
+        if met.any():
+            raise ConfigError(
+                "shedding after considering met a row that has been joined in part.",
+                hint="it needs an algorithm that looks keys up, such as hybridjoin; use 'keep' with the others.",
+            )
         metrics = self._join.metrics
         metrics.rows_waiting -= count
         metrics.removals += count
@@ -118,7 +131,7 @@ class SheddingJoin:
             self._spill.put(batch)
             metrics.rows_shed += count
             self.shed_rows_total += count
-        else:
+        else:  # larger than they were taken for
             self.refused_rows_total += count
             self._uncount(count)
             self._buffer.appendleft(self._join.receive(batch))
@@ -127,10 +140,10 @@ class SheddingJoin:
         """The older baseline: before they are processed in any way."""
         while rows > 0 and self._buffer:
             last = self._buffer[-1]
-            count = min(rows, last.left)
+            count = min(rows, last.left, self._spill.rows_fitting(last.arrivals.row_bytes))
             batch = last.arrivals.batch
             shed = batch.slice(batch.num_rows - count, count)
-            if not self._spill.fits(shed):
+            if count <= 0 or not self._spill.fits(shed):
                 self.refused_rows_total += rows
                 return
             self._spill.put(shed)

@@ -14,6 +14,8 @@ import pyarrow.ipc as ipc
 
 from semistream.errors import CorruptionError
 
+FILE_BYTES = 2048  # of a file, beside its rows
+
 
 @dataclass(frozen=True, kw_only=True)
 class _File:
@@ -39,6 +41,10 @@ class Spill:
     def fits(self, batch: pa.RecordBatch) -> bool:
         """Is there room for these rows?"""
         return self.bytes + len(self._content(batch)) <= self._bytes_max
+
+    def rows_fitting(self, row_bytes: float) -> int:
+        """About how many rows of that size it has room for."""
+        return int((self._bytes_max - self.bytes - FILE_BYTES) / max(1.0, row_bytes))
 
     def put(self, batch: pa.RecordBatch) -> None:
         content = self._content(batch)

@@ -21,15 +21,14 @@ import pyarrow as pa
 from semistream.errors import ConfigError
 from semistream.joins import RunningJoin, resolve_shape, start_join
 from semistream.simulation import core_reads, rivals
-from semistream.simulation.config import SimulationConfig
 from semistream.simulation.core_data import CoreData, Say, prepare
 from semistream.simulation.core_grid import GridConfig, measure_grid
-from semistream.simulation.run import run
 from semistream.waiting_room.queue_room import waiting_row_bytes
 from semistream.workloads.tables import KEY, TABLE_ROW_BYTES
 
 Part = Literal["reads", "speed", "steps", "grid"]
 PARTS: tuple[Part, ...] = ("reads", "speed", "steps", "grid")  # reads first: a mapped file stays warm
+_STEP_BATCH_ROWS = 8192
 _ROW_BYTES_IN_MEMORY = 28  # a stream row of 20 bytes and its key
 
 
@@ -147,34 +146,38 @@ def _steps(data: CoreData, config: CoreBenchConfig, say: Say) -> dict[str, Any]:
 
 
 def _step(data: CoreData, config: CoreBenchConfig, memory_bytes: int) -> dict[str, Any]:
-    """Seconds per step beside those it spent on reading and on looking the page's rows up."""
+    """Seconds per step beside those it spent on reading and on looking the page's rows up, the room being full."""
     waiting = memory_bytes / waiting_row_bytes(_ROW_BYTES_IN_MEMORY)
-    plan = SimulationConfig(
-        algorithm="hybridjoin",
-        memory_bytes=memory_bytes,
-        clock="wall",
-        warm_up_rows=int(1.2 * waiting),
-        intervals=config.rounds,
-        interval_rows=1 << 40,
-        interval_s=config.steps_s,
-        batch_rows=8192,
-    )
-    report = run(data.open(), data.stream, plan, on=KEY)
-    rounds = [
-        1e6 * (each.seconds - each.counters.read_ns / 1e9) / each.counters.steps
-        for each in report.intervals
-        if each.counters.steps
-    ]
-    counters = report.counters
+    batches = data.batches(_STEP_BATCH_ROWS)
+    rounds: list[tuple[float, float, float]] = []  # seconds of a step, of its reading, of the processor
+    with _started(data, memory_bytes, "hybridjoin") as join:
+        metrics = join.metrics
+        while metrics.rows_in < 1.2 * waiting:
+            _drop(join.push(next(batches)))
+        filled, steps_before = metrics.rows_in, metrics.steps
+        for _ in range(config.rounds):
+            steps, read_ns, wall, processor = metrics.steps, metrics.read_ns, 0.0, 0.0
+            while wall < config.steps_s:
+                batch = next(batches)
+                started, worked = time.perf_counter(), time.process_time()
+                _drop(join.push(batch))
+                wall += time.perf_counter() - started
+                processor += time.process_time() - worked
+            steps = metrics.steps - steps
+            rounds.append((wall / steps, (metrics.read_ns - read_ns) / 1e9 / steps, processor / steps))
+        all_steps, rows = metrics.steps - steps_before, metrics.rows_in - filled
+        join.finish()
+    whole, reading, processor = (1e6 * statistics.median(column) for column in zip(*rounds, strict=True))
+    overheads = [1e6 * (step - read) for step, read, _ in rounds]
     return {
         "memory_bytes": memory_bytes,
-        "steps": counters.steps,
-        "overhead_us": statistics.median(rounds),
-        "overhead_rounds_us": rounds,
-        "step_us": 1e6 * report.seconds / counters.steps,
-        "read_us": counters.read_ns / 1e3 / counters.steps,
-        "rows_per_step": report.rows / counters.steps,
-        "rows_s": report.rows_per_s,
+        "steps": all_steps,
+        "overhead_us": statistics.median(overheads),
+        "overhead_rounds_us": overheads,
+        "step_us": whole,
+        "read_us": reading,
+        "processor_us": processor,  # of the whole step: what it would take if nothing else ran here
+        "rows_per_step": rows / all_steps,
     }
 
 
@@ -185,10 +188,10 @@ _PARTS: dict[str, Callable[[CoreData, CoreBenchConfig, Say], dict[str, Any]]] = 
 }
 
 
-def _started(data: CoreData, memory_bytes: int) -> RunningJoin:
+def _started(data: CoreData, memory_bytes: int, algorithm: str = "adaptive") -> RunningJoin:
     table = data.open()
     shape = resolve_shape(data.stream.schema, table, on=KEY, how="inner", columns=None, suffix=None)
-    return start_join(table, shape, memory_bytes=memory_bytes)
+    return start_join(table, shape, algorithm=algorithm, memory_bytes=memory_bytes)
 
 
 def _drop(output: Iterator[pa.RecordBatch]) -> None:

@@ -32,7 +32,7 @@ from semistream.simulation.intervals import Report
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """What a run had room for: `waiting_rows` in the waiting room, `cached_keys` in the front stage, `buffer_rows`
+    """What a run had room for, and used: `waiting_rows` in the waiting room, `cached_keys` in the front stage, `buffer_rows`
     of R in the disk buffer."""
 
     waiting_rows: float
@@ -41,12 +41,15 @@ class Held:
 
     @classmethod
     def of(cls, report: Report, table: Table) -> Held:
-        """A room is as large as the most rows that it held."""
-        pages = ALGORITHMS[report.algorithm].shares.pages(table, report.memory_bytes)
+        """A room that is kept full holds as many rows as there were on average, which may change as a front stage takes
+        memory or gives it back; one that is filled and emptied, the most that it held."""
+        chosen = ALGORITHMS[report.algorithm]
+        pages = chosen.shares.pages(table, report.memory_bytes)
+        is_emptied = chosen.path not in ("chunks", "cycle", "oldest")
         # A segment does not go over the end of a shard, so the last one is short.
         segments = table.shards * -(-max(1, table.pages // table.shards) // pages)
         return cls(
-            waiting_rows=max(1.0, float(report.waiting_max)),
+            waiting_rows=max(1.0, float(report.waiting_max) if is_emptied else report.waiting_rows),
             cached_keys=float(report.final.front_stage_keys),
             buffer_rows=max(1.0, table.rows / segments),
         )
