@@ -5,15 +5,17 @@ Reading this table is reading the family: where a name differs from another one,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import pyarrow as pa
 
 from semistream import memory_split
+from semistream.access_path.batched import BatchedIndexAccess
 from semistream.access_path.cyclic_scan import CyclicScan
 from semistream.access_path.oldest_key import OldestKey
+from semistream.access_path.partition import PartitionAccess
 from semistream.access_path.planned import PlannedAccess, ReadCosts
 from semistream.access_path.segments import DiskBuffer
 from semistream.core.arrow import expected_row_bytes
@@ -25,11 +27,15 @@ from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
 from semistream.core.shape import On, resolve_shape
 from semistream.errors import ConfigError
+from semistream.front_stage.page_columns import PageColumns
+from semistream.front_stage.pages import PageCache
 from semistream.front_stage.region import Region
 from semistream.front_stage.registry import FRONT_STAGES, FrontStageRequest, make_front_stage
-from semistream.master_table.contract import Table
+from semistream.master_table.contract import Table, TableShard
 from semistream.memory_split import EXCHANGE_SHARE, MemorySplit, Shares, check_memory, shards_of_task
 from semistream.waiting_room.batch_room import BatchRoom
+from semistream.waiting_room.input_buffer import InputBuffer
+from semistream.waiting_room.partitioned_room import PartitionedRoom
 from semistream.waiting_room.queue_room import QueueRoom, waiting_row_bytes
 
 __all__ = [
@@ -44,7 +50,8 @@ __all__ = [
     "start_join",
 ]
 
-PathName = Literal["planned", "chunks", "cycle", "oldest", "single"]
+PathName = Literal["planned", "batched", "chunks", "cycle", "oldest", "single", "partition"]
+PAGES = "pages"  # the rivals' front stage: whole pages of R, which their access paths have open
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +72,8 @@ _SCAN = Shares(front_stage=0, waiting_room=None, disk_buffer=True)
 _PAGE = Shares(front_stage=0, waiting_room=None, disk_buffer=True, buffer_pages=1)
 _CACHED_SCAN = replace(_SCAN, front_stage=CACHE_SHARE)
 _CACHED_PAGE = replace(_PAGE, front_stage=CACHE_SHARE)
+_CACHED_SLOTS = replace(_CACHED_SCAN, caches_pages=True, has_slots=True)
+_CACHED_LOOKUPS = replace(_CACHED_SCAN, caches_pages=True, disk_buffer=False, input_buffer=1 / 32)
 _EXCHANGED_SCAN = replace(_SCAN, front_stage=None, exchanged=True)
 
 ALGORITHMS = {
@@ -98,6 +107,15 @@ ALGORITHMS = {
         shares=_EXCHANGED_SCAN,
         what="meshjoin; each key where it is cheaper",
     ),
+    "ssij": Composition(
+        front_stage=PAGES,
+        path="batched",
+        shares=_CACHED_LOOKUPS,
+        what="a cache of pages; needed ones in order",
+    ),
+    "partitioned": Composition(
+        front_stage=PAGES, path="partition", shares=_CACHED_SLOTS, what="a cache of pages; the fullest slot's"
+    ),
 }
 
 
@@ -130,7 +148,7 @@ def with_front_stage(chosen: Composition, name: str | None) -> Composition:
         raise ConfigError(
             f"front_stage={name!r} is unknown.", hint=f"choose one of: {', '.join(FRONT_STAGES)}."
         )
-    shares = chosen.shares
+    shares = replace(chosen.shares, caches_pages=False)
     if name == "none":
         shares = replace(shares, front_stage=0, waiting_room=None, exchanged=False)
     elif name == "balanced":
@@ -153,15 +171,26 @@ class RunningJoin:
     `push` batches, `flush` at the end; see `SemiStreamJoin`, which is `loop`.
     """
 
-    def __init__(self, loop: SemiStreamJoin, front: FrontStage, path: AccessPath, room: WaitingRoom) -> None:
+    def __init__(
+        self,
+        loop: SemiStreamJoin,
+        front: FrontStage,
+        path: AccessPath,
+        room: WaitingRoom,
+        input_buffer: InputBuffer,
+    ) -> None:
         self.loop, self.front_stage, self.path, self.room = loop, front, path, room
+        self._input_buffer = input_buffer
         self.metrics, self.budget = loop.metrics, loop.budget
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        return self.loop.push(batch)
+        for looked_up in self._input_buffer.add(batch):
+            yield from self.loop.push(looked_up)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        return self.loop.flush()
+        for looked_up in self._input_buffer.rest():
+            yield from self.loop.push(looked_up)
+        yield from self.loop.flush()
 
     def finish(self) -> JoinMetrics:
         """The final metrics; AssertionError if a row is unaccounted for."""
@@ -210,6 +239,7 @@ def start_join(
     parts = _Parts(chosen, table, mine, budget, metrics, costs or ReadCosts())
     path, room = parts.path(lookup_position)
     split = MemorySplit.of(chosen.shares, memory_bytes, budget.held_bytes, table.page_bytes)
+    input_buffer = InputBuffer(budget, chosen.shares.input_buffer_bytes(memory_bytes))
     budget.reserve("output", split.output_bytes)
     front = parts.front_stage(shape, split, region_source, identity)
     parts.share_out(split)
@@ -223,7 +253,7 @@ def start_join(
         metrics=metrics,
         output_bytes=split.output_bytes,
     )
-    return RunningJoin(join, front, path, room)
+    return RunningJoin(join, front, path, room, input_buffer)
 
 
 class _Parts:
@@ -241,6 +271,7 @@ class _Parts:
         self._chosen, self._table, self._shards = chosen, table, shards
         self._budget, self._metrics, self._costs = budget, metrics, costs
         self._waiting_bytes = self._shared_bytes = 0  # known when everyone else has what he needs
+        self._opened: Mapping[int, TableShard] = {}
 
     def path(self, lookup_position: float) -> tuple[AccessPath, WaitingRoom]:
         table, budget, chosen = self._table, self._budget, self._chosen
@@ -250,7 +281,21 @@ class _Parts:
                 table, self._shards, batch_room, budget=budget, metrics=self._metrics, costs=self._costs
             )
             return planned, batch_room
+        if chosen.path == "batched":
+            batch_room = BatchRoom(budget, self._capacity)
+            batched = BatchedIndexAccess(
+                table, self._shards, batch_room, budget=budget, metrics=self._metrics
+            )
+            self._opened = batched.shards
+            return batched, batch_room
         pages = chosen.shares.pages(table, budget.total_bytes)
+        if chosen.path == "partition":
+            slots = PartitionedRoom(budget, self._capacity, fixed=table.key_encoder.fixed)
+            buffer = DiskBuffer(
+                table, self._shards, slots, buffer_pages=pages, budget=budget, metrics=self._metrics
+            )
+            self._opened = buffer.shards
+            return PartitionAccess(buffer, slots, layout=table.layout, pages=pages), slots
         room = QueueRoom(
             budget,
             self._capacity,
@@ -270,6 +315,14 @@ class _Parts:
         self, shape: JoinShape, split: MemorySplit, region_source: RegionSource, identity: str
     ) -> FrontStage:
         table, values, name = self._table, self._table.value_schema, self._chosen.front_stage
+        if name == PAGES:
+            return PageCache(
+                self._opened,
+                budget=self._budget,
+                size_bytes=split.front_stage_bytes,
+                layout=PageColumns.of(table.layout, shape.value_positions),
+                fixed=table.key_encoder.fixed,
+            )
         cached = RowLayout(
             pa.schema([values.field(i) for i in shape.value_positions]), table.layout.end_bytes
         )

@@ -9,8 +9,10 @@ from semistream.access_path.segments import ADDRESS_BYTES, row_addresses
 from semistream.core.budget import format_bytes
 from semistream.errors import BudgetError
 from semistream.front_stage.density import SIZE_MAX_BYTES, SIZE_MIN_BYTES
+from semistream.front_stage.pages import page_cache_bytes
 from semistream.master_table.contract import Table
 from semistream.master_table.files import read_buffer_bytes
+from semistream.waiting_room.partitioned_room import SLOT_BYTES
 
 OUTPUT_SHARE = 1 / 48
 OUTPUT_BYTES_MIN = 64 << 10
@@ -33,6 +35,17 @@ class Shares:
     disk_buffer: bool
     buffer_pages: int | None = None
     exchanged: bool = False
+    input_buffer: float = 0.0  # for rows that nobody has looked at yet
+    caches_pages: bool = False
+    has_slots: bool = False  # one for every partition of R
+
+    def front_stage_bytes_min(self, table: Table, shards: list[int]) -> int:
+        if self.caches_pages:
+            return page_cache_bytes(table.pages, table.page_bytes, slots=1, shards=len(shards))
+        return 0 if self.front_stage == 0 else SIZE_MIN_BYTES
+
+    def input_buffer_bytes(self, total_bytes: int) -> int:
+        return int(total_bytes * self.input_buffer)
 
     def pages(self, table: Table, total_bytes: int) -> int:
         """b of the papers, in pages."""
@@ -54,7 +67,7 @@ class MemorySplit:
         output = _clamp(
             total_bytes * OUTPUT_SHARE, max(OUTPUT_BYTES_MIN, page_bytes), max(OUTPUT_BYTES_MAX, page_bytes)
         )
-        left = total_bytes - path_bytes - output
+        left = total_bytes - path_bytes - output - shares.input_buffer_bytes(total_bytes)
         if shares.exchanged:
             front = waiting = left
         elif shares.front_stage is None:
@@ -73,9 +86,8 @@ class MemorySplit:
             front_stage_bytes=front // 8 * 8,
         )
 
-    def is_enough(self, shares: Shares) -> bool:
-        front_min = 0 if shares.front_stage == 0 else SIZE_MIN_BYTES
-        return self.front_stage_bytes >= front_min and self.waiting_bytes >= WAITING_BYTES_MIN
+    def is_enough(self, front_stage_bytes_min: int) -> bool:
+        return self.front_stage_bytes >= front_stage_bytes_min and self.waiting_bytes >= WAITING_BYTES_MIN
 
 
 def path_bytes_max(shares: Shares, table: Table, shards: list[int], total_bytes: int) -> int:
@@ -83,7 +95,9 @@ def path_bytes_max(shares: Shares, table: Table, shards: list[int], total_bytes:
     buffer = read_buffer_bytes(table.page_bytes)
     if shares.disk_buffer:
         addresses = ADDRESS_BYTES * row_addresses(table.page_bytes, total_bytes)
-        buffer = max(buffer, shares.pages(table, total_bytes) * table.page_bytes)
+        pages = shares.pages(table, total_bytes)
+        buffer = max(buffer, pages * table.page_bytes)
+        addresses += SLOT_BYTES * (table.pages // pages + len(shards)) if shares.has_slots else 0
     else:
         addresses = row_address_bytes(total_bytes)
     return table.fence_bytes(shards) + buffer + addresses
@@ -96,7 +110,7 @@ def minimum_task_bytes(table: Table, shards: list[int], shares: Shares) -> int:
         split = MemorySplit.of(
             shares, enough, path_bytes_max(shares, table, shards, enough), table.page_bytes
         )
-        if split.is_enough(shares):
+        if split.is_enough(shares.front_stage_bytes_min(table, shards)):
             return enough
         enough += enough // 64
 
@@ -119,7 +133,7 @@ def check_memory(shares: Shares, table: Table, shards: list[int], memory_bytes: 
     split = MemorySplit.of(
         shares, memory_bytes, path_bytes_max(shares, table, shards, memory_bytes), table.page_bytes
     )
-    if not split.is_enough(shares):
+    if not split.is_enough(shares.front_stage_bytes_min(table, shards)):
         least = minimum_task_bytes(table, shards, shares)
         raise BudgetError(
             f"{format_bytes(memory_bytes)} are too little for {len(shards)} shard(s) of this table; the minimum is "

@@ -32,7 +32,7 @@ def test_json_and_a_schedule() -> None:
 
 def test_the_check_writes_its_findings(tmp_path: Path) -> None:
     ran = semistream(
-        "simulate", "--check-predictions", "--algorithm", "meshjoin", "--rows", "60000",
+        "simulate", "--check-predictions", "--algorithm", "rmeshjoin", "--rows", "60000",
         "--out", tmp_path / "found.json",
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr

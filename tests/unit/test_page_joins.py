@@ -71,13 +71,7 @@ def test_growing_in_the_middle_of_a_read_breaks_nothing(algorithm: str) -> None:
     assert set(np.unique(np.array(rows) // 3, return_counts=True)[1].tolist()) == {3}
 
 
-KEPT_PAIRS = pytest.mark.xfail(
-    reason="`Output` keeps the whole index arrays that the few pairs of a small step are a part of",
-    strict=False,
-)
-
-
-@pytest.mark.parametrize("algorithm", ["ssij", pytest.param("partitioned", marks=KEPT_PAIRS)])
+@pytest.mark.parametrize("algorithm", ["ssij", "partitioned"])
 @pytest.mark.parametrize("kind", ["int64", "string"])
 def test_what_is_allocated_fits_the_budget(tmp_path: Path, algorithm: str, kind: str) -> None:
     """NumPy and Arrow together, beside the batch that is pushed and the output being handed out."""

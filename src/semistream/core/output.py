@@ -122,7 +122,8 @@ class Output:
                 return False
             self._used_bytes += int(used)
         self._pair_bytes += pair_bytes
-        self._kept.append(_Kept(rows=rows, columns=columns, index=index, row_at=copies))
+        # A copy: what is kept must not hold the much larger array that it is the beginning of.
+        self._kept.append(_Kept(rows=rows, columns=columns, index=index.copy(), row_at=copies))
         return True
 
     def _batch(self, rows: StreamRows, index: I64, columns: JoinColumns, row_at: I64) -> pa.RecordBatch:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from semistream.cost_model import front_stage, inlj
 from semistream.cost_model.prediction import Prediction, memory_by_search, predict_step
 from semistream.cost_model.setting import Setting, need
-from semistream.cost_model.work import Counts
 
 NAME = "cinlj"
 NEEDS_INDEX = True
@@ -35,8 +34,7 @@ def predict(setting: Setting, M: float, *, h: float | None = None) -> Prediction
     if h is None:
         fixed = inlj.minimum_memory(setting) + temporary_buffer_bytes(setting)
         h = front_stage.keys_that_fit(setting, M - fixed)
-    # The buffer is what counts frequencies: one more append and removal for a row that misses.
-    miss = inlj.step_work(setting, cached_keys=h) + Counts(appends=1.0, removals=1.0)
+    miss = inlj.step_work(setting, cached_keys=h)
     work, rows = front_stage.with_hits(setting, miss, 1.0, h)
     return predict_step(
         algorithm=NAME,

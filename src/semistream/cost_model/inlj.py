@@ -22,10 +22,11 @@ def minimum_memory(setting: Setting) -> float:
 
 
 def step_work(setting: Setting, *, cached_keys: float = 0.0) -> Counts:
-    """One row: c_IO(page) + c_H + c_S + m c_O. Where the index proves a key absent, no page is read.
+    """One row: c_IO(page) + (page / v_R) c_H + c_S + c_A + c_E + m c_O. Where the index proves a key absent, no page is
+    read.
 
-    The page is at hand once it is read, so the row is looked up in it once; nothing waits, so nothing is
-    appended or removed. 001 sect. 3, 000 sect. 3.3, in words only.
+    001 sect. 3 and 000 sect. 3.3 describe it in words only. Here it is HYBRIDJOIN with room for one row: the row
+    is put into H_S, all rows of the page are looked up there, and it leaves. Reading takes far longer.
     """
     pages = page_profile(setting, cached_keys=cached_keys)
     reads = 1.0 - pages.no_read
@@ -33,7 +34,9 @@ def step_work(setting: Setting, *, cached_keys: float = 0.0) -> Counts:
         random_reads=reads,
         read_requests=reads,
         bytes_read=reads * pages.unit_bytes,
-        probes=1.0,
+        probes=reads * pages.unit_bytes / setting.sizes.v_R,
+        appends=1.0,
+        removals=1.0,
         rows_in=1.0,
         rows_out=setting.output_rows,
         steps=1.0,

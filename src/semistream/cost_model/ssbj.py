@@ -166,28 +166,20 @@ def predict(
         left = M - h * setting.cached_key_bytes
         w_S = meshjoin.stream_rows(setting, left, b=b) if w_S is None else w_S
         p = front_stage.hit_ratio(setting, h)
-        return _prediction(setting, M, b=b, w_S=w_S, p=p, h_R=h * setting.cached_key_rows, absent=0.0)
+        rows, h_R, absent = w_S / (1 - p), h * setting.cached_key_rows, 0.0
+        return _prediction(setting, M, b=b, rows=rows, p=p, h_R=h_R, absent=absent)
     rate = rate_for(setting, M, b=b)
     b = best_disk_buffer(setting, rate) if b is None else b
     found = fixed_point(setting, rate=rate, b=b)
-    w_S = rate * (1 - found.p) * found.T * b / setting.R_t
-    return _prediction(
-        setting, M, b=b, w_S=w_S, p=found.p, h_R=found.h_keys * setting.m, absent=found.absent_keys
-    )
+    rows, h_R = rate * found.T * b / setting.R_t, found.h_keys * setting.m
+    return _prediction(setting, M, b=b, rows=rows, p=found.p, h_R=h_R, absent=found.absent_keys)
 
 
 def _prediction(
-    setting: Setting,
-    M: float,
-    *,
-    b: float,
-    w_S: float,
-    p: float,
-    h_R: float,
-    absent: float,
+    setting: Setting, M: float, *, b: float, rows: float, p: float, h_R: float, absent: float
 ) -> Prediction:
-    rows = w_S / max(1 - p, 1e-12)
-    work = meshjoin.segment_work(setting, b=b) + rows * p * _hit_work(setting) + w_S * _miss_work(setting)
+    work = meshjoin.segment_work(setting, b=b)
+    work = work + rows * p * _hit_work(setting) + rows * (1 - p) * _miss_work(setting)
     cache_bytes = h_R * setting.sizes.f * setting.sizes.v_R + absent * setting.sizes.absent
     return predict_step(
         algorithm=NAME,
@@ -197,7 +189,7 @@ def _prediction(
         memory_bytes=M,
         disk_buffer_bytes=b * setting.sizes.v_R,
         page_bytes=setting.page_bytes,
-        waiting_rows=w_S * setting.R_t / b,
+        waiting_rows=rows * (1 - p) * setting.R_t / b,
         cache_rows=h_R,
         cache_share=min(1.0, cache_bytes / M),
         hit_ratio=p,

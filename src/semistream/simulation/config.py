@@ -27,7 +27,7 @@ class SimulationConfig:
     intervals, interval_rows: how many parts are measured, and the rows of each, to within a batch.
     interval_cycles: an interval goes on until R was read through so often. Where all rows come and go at one place
         of the cycle (R-MESHJOIN), only whole cycles are alike.
-    interval_s: an interval also ends when it took so long on the clock; 0 for never.
+    interval_s: so long on the clock is as good as `interval_rows`; 0 for never.
     batch_rows: at most so many rows come in before the stream is looked at again. An interval ends with a batch.
     first_row: where in the stream to begin. A stream's rows follow from the seed of its own config; another
         first row of the same stream is another sample of it.

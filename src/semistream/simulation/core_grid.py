@@ -92,6 +92,8 @@ def _rate(directory: Path, point: Point, name: str, config: GridConfig) -> float
         intervals=config.rounds,
         interval_rows=1 << 40,
         interval_s=config.round_s,
+        # Where all rows come and go at once, only whole cycles are alike.
+        interval_cycles=int(ALGORITHMS[name].path == "cycle"),
         batch_rows=1024 if ALGORITHMS[name].path == "single" else 8192,
     )
     try:

@@ -42,14 +42,16 @@ class Held:
     @classmethod
     def of(cls, report: Report, table: Table) -> Held:
         """A room that is kept full holds as many rows as there were on average, which may change as a front stage takes
-        memory or gives it back; one that is filled and emptied, the most that it held."""
+        memory or gives it back. One that is filled and emptied holds as many as left it at a time."""
         chosen = ALGORITHMS[report.algorithm]
         pages = chosen.shares.pages(table, report.memory_bytes)
-        is_emptied = chosen.path not in ("chunks", "cycle", "oldest")
+        counters, held = report.counters, report.waiting_rows
+        if chosen.path == "planned" and counters.drains:
+            held = counters.removals / counters.drains
         # A segment does not go over the end of a shard, so the last one is short.
         segments = table.shards * -(-max(1, table.pages // table.shards) // pages)
         return cls(
-            waiting_rows=max(1.0, float(report.waiting_max) if is_emptied else report.waiting_rows),
+            waiting_rows=max(1.0, held),
             cached_keys=float(report.final.front_stage_keys),
             buffer_rows=max(1.0, table.rows / segments),
         )

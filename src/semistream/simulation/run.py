@@ -115,8 +115,8 @@ def _measured(driver: Driver, config: SimulationConfig, progress: Progress) -> R
         more = driver.advance()
         progress(warm_up_rows + sum(each.rows for each in intervals) + driver.rows, config.rows)
         is_long = bool(config.interval_s) and driver.seconds >= config.interval_s and driver.rows > 0
-        is_whole = driver.rows >= config.interval_rows and driver.cycles >= config.interval_cycles
-        if is_whole or is_long or not more:
+        is_whole = is_long or driver.rows >= config.interval_rows
+        if (is_whole and driver.cycles >= config.interval_cycles) or not more:
             if driver.rows:
                 intervals.append(driver.cut())
             if not more:
