@@ -45,6 +45,16 @@ def test_the_python_examples_run(tmp_path: Path) -> None:
     assert ran.stdout.split()[:2] == ["0", "3"], "batch 0 with three rows is printed"
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_the_docs_examples_run(tmp_path: Path, page: Path) -> None:
+    """Those pages need neither Spark nor any file."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    ran = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks)], capture_output=True, text=True, timeout=150, check=False, cwd=tmp_path
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+
+
 def _lines(program: str) -> list[list[str]]:
     lines = [shlex.split(line, comments=True) for block in _blocks("sh") for line in block.splitlines()]
     return [arguments for name, *arguments in filter(None, lines) if name == program]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -153,14 +153,15 @@ def _plan(name: str, point: Point, config: CheckConfig, device: DeviceProfile) -
     # With hits, more rows come by while the room is exchanged once.
     turnover = int(waiting * (3 if is_cached else 1))
     measured = max(config.measured_rows_min, 2 * turnover)
-    return SimulationConfig(
+    plan = SimulationConfig(
         algorithm=name,
         memory_bytes=point.memory_bytes,
         device=device,
         warm_up_rows=max(2 * turnover, int(config.cached_keys_seen * cached)),
         intervals=_INTERVALS,
-        # Where all rows come and go at once, an interval is a cycle.
-        interval_rows=1 if chosen.path == "cycle" else measured // _INTERVALS,
-        interval_cycles=int(chosen.path == "cycle"),
+        interval_rows=measured // _INTERVALS,
         batch_rows=min(4096, max(64, measured // 100)),
     )
+    if chosen.path == "cycle":  # all rows come and go at one place of it, so whole cycles are measured
+        return replace(plan, warm_up_rows=0, warm_up_cycles=3, interval_rows=1, interval_cycles=1)
+    return plan

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +93,12 @@ def _rate(directory: Path, point: Point, name: str, config: GridConfig) -> float
         intervals=config.rounds,
         interval_rows=1 << 40,
         interval_s=config.round_s,
-        # Where all rows come and go at once, only whole cycles are alike.
-        interval_cycles=int(ALGORITHMS[name].path == "cycle"),
         batch_rows=1024 if ALGORITHMS[name].path == "single" else 8192,
     )
+    if (
+        ALGORITHMS[name].path == "cycle"
+    ):  # all rows come and go at one place of it, so whole cycles are measured
+        plan = replace(plan, warm_up_rows=0, warm_up_cycles=2, warm_up_s=math.inf, interval_cycles=1)
     try:
         report = run(table, point.stream, plan)
     except BudgetError:
