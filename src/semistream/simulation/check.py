@@ -17,7 +17,7 @@ from semistream.errors import BudgetError
 from semistream.joins import ALGORITHMS
 from semistream.simulation.config import SimulationConfig
 from semistream.simulation.points import Point
-from semistream.simulation.predicted import Comparison, compare
+from semistream.simulation.predicted import PREDICTABLE, Comparison, compare
 from semistream.simulation.run import run
 from semistream.waiting_room.queue_room import waiting_row_bytes
 
@@ -33,7 +33,7 @@ _ROW_BYTES_IN_MEMORY = 28  # a stream row of 20 bytes and its key, as Arrow hold
 class CheckConfig:
     """What is checked. Rates are steady after `cached_keys_seen` stream rows for each key that fits the cache."""
 
-    algorithms: tuple[str, ...] = tuple(ALGORITHMS)
+    algorithms: tuple[str, ...] = PREDICTABLE
     skews: tuple[float, ...] = SKEWS
     memory_shares: tuple[float, ...] = MEMORY_SHARES
     devices: tuple[DeviceProfile, ...] = DEVICES
@@ -148,8 +148,8 @@ def _plan(name: str, point: Point, config: CheckConfig, device: DeviceProfile) -
     waiting = point.memory_bytes / waiting_row_bytes(_ROW_BYTES_IN_MEMORY)
     if chosen.path == "single":
         waiting = 1.0
-    if chosen.path == "planned":
-        waiting = 10 * waiting * (chosen.shares.waiting_room or 1.0)  # of a room that fills and is emptied
+    if chosen.path == "planned":  # a small room that is filled and emptied, ten times
+        waiting = 10 * waiting * (chosen.shares.waiting_room or 1.0)
     # With hits, more rows come by while the room is exchanged once.
     turnover = int(waiting * (3 if is_cached else 1))
     measured = max(config.measured_rows_min, 2 * turnover)

@@ -18,6 +18,7 @@ from semistream.cost_model import (
     meshjoin,
     rmeshjoin,
     ssbj,
+    ssij,
 )
 from semistream.cost_model.frequencies import KeyProfile
 from semistream.cost_model.models import MODELS
@@ -46,7 +47,7 @@ class Held:
         chosen = ALGORITHMS[report.algorithm]
         pages = chosen.shares.pages(table, report.memory_bytes)
         counters, held = report.counters, report.waiting_rows
-        if chosen.path == "planned" and counters.drains:
+        if chosen.path in ("planned", "batched") and counters.drains:
             held = counters.removals / counters.drains
         # A segment does not go over the end of a shard, so the last one is short.
         segments = table.shards * -(-max(1, table.pages // table.shards) // pages)
@@ -172,7 +173,16 @@ _PREDICT: dict[str, Predict] = {
     "ssbj": lambda setting, M, held: ssbj.predict(
         setting, M, h=held.cached_keys, b=held.buffer_rows, w_S=_w(setting, held)
     ),
+    "ssij": lambda setting, M, held: ssij.predict(
+        setting,
+        M,
+        cached_pages=held.cached_keys * setting.m * setting.sizes.v_R / setting.page_bytes,
+        B=held.waiting_rows,
+    ),
     "adaptive": lambda setting, M, held: adaptive.predict(
         setting, M, h=held.cached_keys, H=held.waiting_rows
     ),
 }
+
+# The partition-based join's room is shared by all slots and the fullest is read, where its model sets slots aside.
+PREDICTABLE = tuple(name for name in ALGORITHMS if name in _PREDICT)

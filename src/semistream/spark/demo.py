@@ -38,7 +38,7 @@ class DemoConfig:
     batches, batch_rows: micro-batches of the order stream, and orders in each.
     """
 
-    scale: float = 20
+    scale: float = 40
     batches: int = 25
     batch_rows: int = 100_000
 
@@ -46,7 +46,7 @@ class DemoConfig:
 def run_demo(config: DemoConfig, directory: Path, *, console: Console, debug: bool = False) -> None:
     """Runs all steps, prints what they do and find. SemistreamError if the outputs differ.
 
-    All files are in `directory`, which an earlier demo may have left; about 1 GB.
+    All files are in `directory`, which an earlier demo may have left; about 2 GB.
     """
     steps = Steps(console)
     clean_directory(directory)

@@ -4,6 +4,9 @@ Q, a list of all rows in the order of their arrival. Both lists are doubly linke
     slots -> keys -> rows of the key (SAME_NEXT, SAME_PREV)
                      rows in order of arrival (NEXT, PREV)
 
+A slot holds a key's number and 31 bits of its hash, so that a search for a key that nobody waits for, as most of R's
+are, touches nothing but slots.
+
 Rows and keys are numbers into arrays; -1 ends a list. Numbers that became free are kept in a list of their own, and
 used before new ones: memory that was never needed is never touched.
 """
@@ -15,7 +18,7 @@ from numba import njit
 
 from semistream.core._hash_kernels import hash_address, mix64
 from semistream.core._key_kernels import compare_bytes, prefix_at
-from semistream.core._memory import copy_bytes, load_u16, load_u32, load_u64, swap_bytes
+from semistream.core._memory import copy_bytes, load_u16, load_u32, load_u64, multiply_high, swap_bytes
 from semistream.master_table._page_kernels import HEADER_BYTES, SUM_BYTES
 
 # Columns of `links`, one line a row
@@ -32,6 +35,8 @@ OLDEST, NEWEST, ROWS, KEYS, CHARGED = range(5)
 FREE_ROW, NEW_ROW, FREE_KEY, NEW_KEY, HEAP_USED, HEAP_LIVE, MARKER, BEFORE_MARKER = range(5, 13)
 STATES = 13
 END = -1
+KEY_MASK = (1 << 32) - 1
+TAG_MASK = np.uint64((1 << 31) - 1)
 
 
 @njit(cache=True, nogil=True)
@@ -49,18 +54,40 @@ def _hash_of(key, fixed, words, spans):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _find(word, hashed, at, size, fixed, words, spans, heap, slots):  # type: ignore[no-untyped-def]
     """(the key's number or -1, the slot where the search ended)"""
-    mask = slots.size - 1
-    slot = np.int64(hashed & np.uint64(mask))
+    slot = _home(hashed, slots)
+    tag = np.int64(hashed & TAG_MASK)
     while True:
-        key = np.int64(slots[slot])
-        if key < 0:
-            return key, slot
-        if words[key] == word and (
-            fixed
-            or (spans[key, SIZE] == size and compare_bytes(heap + spans[key, START], size, at, size) == 0)
-        ):
-            return key, slot
-        slot = (slot + 1) & mask
+        entry = slots[slot]
+        if entry < 0:
+            return np.int64(END), slot
+        if entry >> 32 == tag:
+            key = entry & KEY_MASK
+            if words[key] == word and (
+                fixed
+                or (spans[key, SIZE] == size and compare_bytes(heap + spans[key, START], size, at, size) == 0)
+            ):
+                return key, slot
+        slot = _next(slot, slots)
+
+
+@njit(cache=True, inline="always")
+def _home(hashed, slots):  # type: ignore[no-untyped-def]
+    return np.int64(multiply_high(hashed, np.uint64(slots.size)))
+
+
+@njit(cache=True, inline="always")
+def _next(slot, slots):  # type: ignore[no-untyped-def]
+    return slot + 1 if slot + 1 < slots.size else np.int64(0)
+
+
+@njit(cache=True, inline="always")
+def _distance(slot, behind, slots):  # type: ignore[no-untyped-def]
+    return behind - slot if behind >= slot else behind - slot + slots.size
+
+
+@njit(cache=True, inline="always")
+def _slot_of(key, hashed):  # type: ignore[no-untyped-def]
+    return np.int64(hashed & TAG_MASK) << 32 | np.int64(key)
 
 
 @njit(cache=True, nogil=True)
@@ -96,7 +123,7 @@ def put(  # type: ignore[no-untyped-def]
                 state[NEW_KEY] += 1
             else:
                 state[FREE_KEY] = np.int64(meta[key, HEAD])
-            slots[slot] = np.int32(key)
+            slots[slot] = _slot_of(key, hashes[source])
             words[key] = prefix[source]
             meta[key, HEAD], meta[key, COUNT], meta[key, SHARD] = END, 0, shards[i]
             if not fixed:
@@ -134,7 +161,6 @@ def put(  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _forget_key(key, fixed, words, meta, spans, heap, slots, state):  # type: ignore[no-untyped-def]
     """Takes a key without rows out of the table; those behind it in the same run of slots move up."""
-    mask = slots.size - 1
     size = np.int64(8) if fixed else spans[key, SIZE]
     at = np.int64(0) if fixed else heap + spans[key, START]
     _, hole = _find(
@@ -142,13 +168,13 @@ def _forget_key(key, fixed, words, meta, spans, heap, slots, state):  # type: ig
     )
     slot = hole
     while True:
-        slot = (slot + 1) & mask
-        other = np.int64(slots[slot])
+        slot = _next(slot, slots)
+        other = slots[slot]
         if other < 0:
             break
-        home = np.int64(_hash_of(other, fixed, words, spans) & np.uint64(mask))
-        if ((slot - home) & mask) >= ((slot - hole) & mask):
-            slots[hole] = np.int32(other)
+        home = _home(_hash_of(other & KEY_MASK, fixed, words, spans), slots)
+        if _distance(home, slot, slots) >= _distance(hole, slot, slots):
+            slots[hole] = other
             hole = slot
     slots[hole] = END
     if not fixed:
@@ -201,7 +227,6 @@ def move(  # type: ignore[no-untyped-def]
     new_links, new_row_at, new_stamps, new_words, new_meta, new_spans, new_slots, new_state,
 ):  # fmt: skip
     """Copies everyone, the oldest first, into other tables, which are empty; the keys' bytes stay where they are."""
-    mask = new_slots.size - 1
     key_of = np.full(state[NEW_KEY], END, np.int64)
     row = state[OLDEST]
     number = np.int64(0)
@@ -216,10 +241,11 @@ def move(  # type: ignore[no-untyped-def]
             new_meta[key, HEAD], new_meta[key, COUNT], new_meta[key, SHARD] = END, 0, meta[old_key, SHARD]
             if not fixed:
                 new_spans[key] = spans[old_key]
-            slot = np.int64(_hash_of(old_key, fixed, words, spans) & np.uint64(mask))
+            hashed = _hash_of(old_key, fixed, words, spans)
+            slot = _home(hashed, new_slots)
             while new_slots[slot] >= 0:
-                slot = (slot + 1) & mask
-            new_slots[slot] = np.int32(key)
+                slot = _next(slot, new_slots)
+            new_slots[slot] = _slot_of(key, hashed)
         new_links[number] = links[row]
         new_links[number, KEY] = np.int32(key)
         new_links[number, PREV], new_links[number, NEXT] = number - 1, number + 1
@@ -337,8 +363,8 @@ def compact_heap(slots, spans, heap, target, state):  # type: ignore[no-untyped-
     """Moves the bytes of the keys that are left to `target`, one after the other."""
     used = np.int64(0)
     for i in range(slots.size):
-        key = np.int64(slots[i])
-        if key >= 0:
+        if slots[i] >= 0:
+            key = slots[i] & KEY_MASK
             copy_bytes(target + used, heap + spans[key, START], spans[key, SIZE])
             spans[key, START] = used
             used += spans[key, SIZE]

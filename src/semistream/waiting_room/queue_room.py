@@ -23,13 +23,13 @@ from semistream.waiting_room.kept_rows import KeptRows
 
 GARBAGE_SHARE = 1 / 4  # of the kept rows may be of rows that left
 COPY_SHARE = 1 / 2  # what putting rows together takes beside them
+SLOTS_PER_KEY = 1.5
 CHARGE_FACTOR = (1 + GARBAGE_SHARE) * (1 + COPY_SHARE)
 # Per row, and for its key if no other row has it: links, place and stamp; word, list and slots; its place in a list
 # of those who are served.
-ENTRY_BYTES = 4 * kernels.LINKS + 16 + 8 + 4 * kernels.METAS + 8 + 8
+ENTRY_BYTES = 4 * kernels.LINKS + 16 + 8 + 4 * kernels.METAS + int(8 * SLOTS_PER_KEY) + 8
 SPAN_BYTES = 8 * kernels.SPANS
 SIZE_BYTES = 4
-SLOTS_PER_KEY = 1.5
 RESIZE_SHARE = 1 / 8  # tables are made anew if as much is missing, or not needed
 HEAP_SHARE = 1.5  # of the bytes of the keys that wait
 
@@ -218,14 +218,15 @@ class QueueRoom:
     def check_invariants(self) -> None:
         state = self._state
         assert 0 <= state[kernels.KEYS] <= state[kernels.ROWS] <= self._links.shape[0]
-        assert int(self._meta[self._slots[self._slots >= 0], kernels.COUNT].sum()) == self.count
+        keys = self._slots[self._slots >= 0] & kernels.KEY_MASK
+        assert int(self._meta[keys, kernels.COUNT].sum()) == self.count
         assert (self._slots >= 0).sum() == state[kernels.KEYS]
         assert state[kernels.CHARGED] >= 0
         assert (state[kernels.CHARGED] > 0) == (self.count > 0)
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _table(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32], I64, int, npt.NDArray[np.int32]]:
+    def _table(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32], I64, int, I64]:
         return self._words, self._meta, self._spans, address_of(self._heap), self._slots
 
     @property
@@ -291,9 +292,7 @@ class QueueRoom:
         self._meta = np.empty((rows, kernels.METAS), np.int32)
         self._spans = np.empty((0 if self._fixed else rows, kernels.SPANS), np.int64)
         self._heap = np.empty(0, np.uint8)
-        self._slots: npt.NDArray[np.int32] = np.empty(
-            1 << max(3, int(rows * SLOTS_PER_KEY - 1).bit_length()), np.int32
-        )
+        self._slots: I64 = np.empty(max(8, int(rows * SLOTS_PER_KEY)), np.int64)
         kernels.clear(self._slots, self._state)
 
     def _take_rows(self, rows: I64) -> tuple[Waiting, I64] | None:
