@@ -1,7 +1,7 @@
 """H_S and Q of the papers: who waits is found by key, and known in the order of arrival; anyone can leave any time.
 
 put -> | newest ... Q ... oldest | -> take_oldest
-           H_S: key -> its rows    -> take_keys
+           H_S: key -> its rows    -> waiting
 """
 
 from __future__ import annotations
