@@ -63,6 +63,8 @@ class Plan:
     ----------
     rounds: how often each side gets its turn.
     settle_batches: batches of the measured size each side runs before the first round.
+    settle_rounds: rounds before those that are measured. Where the files of the sides do not fit the system's
+        cache together, it takes some rounds until the system has learned which of them are used again.
     lead_in_batches: batches at the start of each turn that are not measured: a restarted query plans
         anew, and the other sides have had the processor's and the system's caches meanwhile.
     measured_batches: batches measured in each turn.
@@ -74,6 +76,7 @@ class Plan:
 
     rounds: int = 4
     settle_batches: int = 4
+    settle_rounds: int = 0
     lead_in_batches: int = 2
     measured_batches: int = 4
     warm_up_per_cached_row: int = 100
@@ -85,7 +88,7 @@ class Plan:
 
     @property
     def stream_batches(self) -> int:
-        return self.settle_batches + self.rounds * self.turn_batches
+        return self.settle_batches + (self.settle_rounds + self.rounds) * self.turn_batches
 
     def warm_batches(self, cached_rows: int) -> int:
         rows = max(self.warm_up_rows_min, self.warm_up_per_cached_row * cached_rows)
@@ -94,7 +97,7 @@ class Plan:
 
 PLAN = Plan()
 # A batch of Spark's takes many seconds here.
-PLAN_LARGE = Plan(rounds=3, settle_batches=1, lead_in_batches=1, measured_batches=3)
+PLAN_LARGE = Plan(rounds=4, settle_rounds=2, settle_batches=1, lead_in_batches=1, measured_batches=3)
 
 
 def run(
@@ -242,13 +245,15 @@ class _TableBench:
             self._say(f"{short_count(batch_rows)} batches: settling {side.name}")
             side.batch_s, side.metrics = [], []
             self._turn(side, sets[: plan.settle_batches], skip=plan.settle_batches)
-        for number in range(plan.rounds):
-            self._say(f"{short_count(batch_rows)} batches: round {number + 1} of {plan.rounds}")
-            turn = turns[number * plan.turn_batches : (number + 1) * plan.turn_batches]
-            measured_sets += turn[plan.lead_in_batches :]
+        for number in range(-plan.settle_rounds, plan.rounds):
+            measured = number >= 0
+            what = f"round {number + 1} of {plan.rounds}" if measured else "a round of settling"
+            self._say(f"{short_count(batch_rows)} batches: {what}")
+            turn, turns = turns[: plan.turn_batches], turns[plan.turn_batches :]
+            measured_sets += turn[plan.lead_in_batches :] if measured else []
             at = number % len(self.sides)
             for side in self.sides[at:] + self.sides[:at]:
-                self._turn(side, turn, skip=plan.lead_in_batches)
+                self._turn(side, turn, skip=plan.lead_in_batches if measured else plan.turn_batches)
         return self._result(batch_rows, measured_sets)
 
     def _verify(self) -> None:
