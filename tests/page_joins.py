@@ -12,6 +12,7 @@ from tests.oracle import bag
 
 from semistream.access_path.batched import BatchedIndexAccess
 from semistream.access_path.partition import PartitionAccess
+from semistream.access_path.planned import open_shards
 from semistream.access_path.segments import DiskBuffer
 from semistream.core.budget import MemoryBudget
 from semistream.core.keys import KeyEncoder
@@ -88,8 +89,8 @@ def start(
     room: BatchRoom | PartitionedRoom
     if algorithm == "ssij":
         room = BatchRoom(budget, lambda: waiting_bytes)
-        path = BatchedIndexAccess(table, shards, room, budget=budget, metrics=metrics)
-        opened = path.shards
+        opened = open_shards(table, shards, budget)
+        path = BatchedIndexAccess(table, opened, room, budget=budget, metrics=metrics)
     else:
         room = PartitionedRoom(budget, lambda: waiting_bytes, fixed=fixed, threshold_rows=threshold_rows)
         buffer = DiskBuffer(table, shards, room, buffer_pages=pages, budget=budget, metrics=metrics)

@@ -5,6 +5,8 @@ Reading this table is reading the family: where a name differs from another one,
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -16,17 +18,20 @@ from semistream.access_path.batched import BatchedIndexAccess
 from semistream.access_path.cyclic_scan import CyclicScan
 from semistream.access_path.oldest_key import OldestKey
 from semistream.access_path.partition import PartitionAccess
-from semistream.access_path.planned import PlannedAccess, ReadCosts
+from semistream.access_path.planned import ReadCosts, open_shards
 from semistream.access_path.segments import DiskBuffer
+from semistream.access_path.sweep import Deadline, Sweep
 from semistream.core.arrow import expected_row_bytes
 from semistream.core.budget import MemoryBudget
 from semistream.core.contracts import AccessPath, FrontStage, WaitingRoom
+from semistream.core.exchange import Exchange, Reading
 from semistream.core.keys import KeyEncoder
 from semistream.core.loop import JoinShape, SemiStreamJoin
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
 from semistream.core.shape import On, resolve_shape
 from semistream.errors import ConfigError
+from semistream.front_stage.density import least_bytes
 from semistream.front_stage.page_columns import PageColumns
 from semistream.front_stage.pages import PageCache
 from semistream.front_stage.region import Region
@@ -37,6 +42,7 @@ from semistream.waiting_room.batch_room import BatchRoom
 from semistream.waiting_room.input_buffer import InputBuffer
 from semistream.waiting_room.partitioned_room import PartitionedRoom
 from semistream.waiting_room.queue_room import QueueRoom, waiting_row_bytes
+from semistream.waiting_room.swept_room import SweptRoom, swept_parts
 
 __all__ = [
     "ALGORITHMS",
@@ -158,6 +164,10 @@ def with_front_stage(chosen: Composition, name: str | None) -> Composition:
     return replace(chosen, front_stage=name, shares=shares)
 
 
+def _never() -> bool:
+    return False
+
+
 RegionSource = Callable[[int], Region | None]
 
 
@@ -178,14 +188,22 @@ class RunningJoin:
         path: AccessPath,
         room: WaitingRoom,
         input_buffer: InputBuffer,
+        is_due: Callable[[], bool],
     ) -> None:
         self.loop, self.front_stage, self.path, self.room = loop, front, path, room
-        self._input_buffer = input_buffer
+        self._input_buffer, self.is_due = input_buffer, is_due
         self.metrics, self.budget = loop.metrics, loop.budget
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         for looked_up in self._input_buffer.add(batch):
             yield from self.loop.push(looked_up)
+            yield from self.serve_due()
+
+    def serve_due(self) -> Iterator[pa.RecordBatch]:
+        """Serves those who would else wait too long. To be called also while nothing comes in."""
+        while self.is_due():
+            yield from self.loop.step()
+            yield from self.loop.settle()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         for looked_up in self._input_buffer.rest():
@@ -219,6 +237,8 @@ def start_join(
     algorithm: str = "adaptive",
     front_stage: str | None = None,
     lookup_position: float = 1.0,
+    max_delay_s: float | None = None,
+    now: Callable[[], float] = time.monotonic,
     memory_bytes: int,
     shards: list[int] | None = None,
     region_source: RegionSource = private_region,
@@ -227,17 +247,24 @@ def start_join(
 ) -> RunningJoin:
     """Puts the parts of `algorithm` together over some shards (default: all) of the table; with another front stage
     than its own, if one is named. `lookup_position` is the place in the queue of the key that HYBRIDJOIN looks up, counted
-    from where rows come in: 1 is the oldest, 0.15 best under load shedding.
+    from where rows come in: 1 is the oldest, 0.15 best under load shedding. With `max_delay_s`, no row of `adaptive` waits
+    longer than that by the clock `now`, as long as somebody calls `push` or `serve_due`.
 
     Guarantee: all the join holds at any time fits `memory_bytes`. Where `region_source` has no memory for
     the front stage (another attempt of the same task uses it), the join runs without one.
     """
     chosen = with_front_stage(check_algorithm(algorithm), front_stage)
+    if max_delay_s is not None and (chosen.path != "planned" or not max_delay_s > 0):
+        raise ConfigError(
+            f"max_delay_s={max_delay_s} with algorithm={algorithm!r}: only adaptive bounds how long a row waits.",
+            hint="choose adaptive and more than 0 seconds, or leave max_delay_s out.",
+        )
     mine = list(range(table.shards)) if shards is None else shards
     check_memory(chosen.shares, table, mine, memory_bytes)
     budget, metrics = MemoryBudget(memory_bytes), JoinMetrics()
     parts = _Parts(chosen, table, mine, budget, metrics, costs or ReadCosts())
-    path, room = parts.path(lookup_position)
+    deadline = Deadline(delay_s=math.inf if max_delay_s is None else max_delay_s, now=now)
+    path, room = parts.path(lookup_position, expected_row_bytes(shape.stream_schema), deadline)
     split = MemorySplit.of(chosen.shares, memory_bytes, budget.held_bytes, table.page_bytes)
     input_buffer = InputBuffer(budget, chosen.shares.input_buffer_bytes(memory_bytes))
     budget.reserve("output", split.output_bytes)
@@ -253,7 +280,9 @@ def start_join(
         metrics=metrics,
         output_bytes=split.output_bytes,
     )
-    return RunningJoin(join, front, path, room, input_buffer)
+    return RunningJoin(
+        join, front, path, room, input_buffer, path.is_due if isinstance(path, Sweep) else _never
+    )
 
 
 class _Parts:
@@ -272,22 +301,34 @@ class _Parts:
         self._budget, self._metrics, self._costs = budget, metrics, costs
         self._waiting_bytes = self._shared_bytes = 0  # known when everyone else has what he needs
         self._opened: Mapping[int, TableShard] = {}
+        self._reading = Reading()
+        self._exchange: Exchange | None = None
 
-    def path(self, lookup_position: float) -> tuple[AccessPath, WaitingRoom]:
+    def path(
+        self, lookup_position: float, row_bytes: float, deadline: Deadline
+    ) -> tuple[AccessPath, WaitingRoom]:
         table, budget, chosen = self._table, self._budget, self._chosen
         if chosen.path == "planned":
-            batch_room = BatchRoom(budget, self._capacity)
-            planned = PlannedAccess(
-                table, self._shards, batch_room, budget=budget, metrics=self._metrics, costs=self._costs
+            opened = open_shards(table, self._shards, budget)
+            parts = swept_parts(budget.total_bytes, row_bytes)
+            swept = SweptRoom(budget, self._capacity, opened, parts=parts, now=deadline.now)
+            sweep = Sweep(
+                table,
+                opened,
+                swept,
+                budget=budget,
+                metrics=self._metrics,
+                costs=self._costs,
+                reading=self._reading,
+                deadline=deadline,
             )
-            return planned, batch_room
+            return sweep, swept
         if chosen.path == "batched":
+            self._opened = open_shards(table, self._shards, budget)
             batch_room = BatchRoom(budget, self._capacity)
-            batched = BatchedIndexAccess(
-                table, self._shards, batch_room, budget=budget, metrics=self._metrics
-            )
-            self._opened = batched.shards
-            return batched, batch_room
+            return BatchedIndexAccess(
+                table, self._opened, batch_room, budget=budget, metrics=self._metrics
+            ), batch_room
         pages = chosen.shares.pages(table, budget.total_bytes)
         if chosen.path == "partition":
             slots = PartitionedRoom(budget, self._capacity, fixed=table.key_encoder.fixed)
@@ -327,7 +368,14 @@ class _Parts:
             pa.schema([values.field(i) for i in shape.value_positions]), table.layout.end_bytes
         )
         region = region_source(split.front_stage_bytes) if name == "density" else None
-        stream = pa.schema(list(shape.output_schema)[: len(shape.output_schema) - len(shape.value_positions)])
+        if region is not None and region.is_private and self._chosen.path == "planned":
+            self._exchange = Exchange(
+                split.front_stage_bytes + split.waiting_bytes,
+                front_bytes=region.size_bytes,
+                front_bytes_min=least_bytes(region.size_bytes),
+                room_bytes_min=split.waiting_bytes,
+                reading=self._reading,
+            )
         request = FrontStageRequest(
             budget=self._budget,
             size_bytes=split.front_stage_bytes,
@@ -335,10 +383,13 @@ class _Parts:
             fixed=table.key_encoder.fixed,
             row_bytes=table.bytes / max(table.rows, 1) * (len(cached.schema) + 1) / (len(values) + 1),
             decode_bytes=split.output_bytes,
-            waiting_row_bytes=waiting_row_bytes(expected_row_bytes(stream), fixed=table.key_encoder.fixed),
+            waiting_row_bytes=waiting_row_bytes(
+                expected_row_bytes(shape.stream_schema), fixed=table.key_encoder.fixed
+            ),
             one_by_one=self._chosen.path == "single",
             region=region,
             identity=identity,
+            split=self._exchange,
         )
         return make_front_stage("none" if name == "density" and region is None else name, request)
 
@@ -348,6 +399,9 @@ class _Parts:
         self._shared_bytes = self._budget.left_bytes
 
     def _capacity(self) -> int:
+        if self._exchange is not None:
+            free = self._budget.left_bytes + self._budget.by_name()["waiting room"]
+            return min(self._exchange.room_bytes, free)
         if not self._chosen.shares.exchanged:
             return self._waiting_bytes
         held = self._budget.by_name()

@@ -61,13 +61,11 @@ def test_adaptive_with_all_of_r_in_memory_is_a_hash_join() -> None:
 @pytest.mark.parametrize("exponent", [0.0, 0.8, 1.2])
 @pytest.mark.parametrize("m", [1.0, 4.0])
 @pytest.mark.parametrize("device", [HDD2012, NVME], ids=lambda device: device.name)
-def test_with_refill_adaptive_leads_everywhere(exponent: float, m: float, device: DeviceProfile) -> None:
+def test_adaptive_leads_everywhere(exponent: float, m: float, device: DeviceProfile) -> None:
     where = setting(exponent, m=m, device=device)
     for share in (0.01, 0.1):
         M = share * where.R_bytes
-        ours = max(
-            adaptive.predict(where.with_pages(size), M, refill=True).rows_per_s for size in (8192, MIB // 4)
-        )
+        ours = max(adaptive.predict(where.with_pages(size), M).rows_per_s for size in (8192, MIB // 4))
         others = {
             name: model.predict(where, M).rows_per_s for name, model in MODELS.items() if name != "adaptive"
         }
@@ -75,8 +73,9 @@ def test_with_refill_adaptive_leads_everywhere(exponent: float, m: float, device
 
 
 @pytest.mark.parametrize("exponent", [0.0, 1.0])
-def test_a_room_that_is_refilled_serves_twice_its_rows_a_sweep(exponent: float) -> None:
-    """Played through: pages one after the other, each takes its rows, and new rows take their places."""
+@pytest.mark.parametrize("parts", [100, 10])
+def test_a_room_that_is_swept_serves_nearly_twice_its_rows_a_sweep(exponent: float, parts: int) -> None:
+    """Played through: parts one after the other, each takes its rows, and new rows take their places."""
     pages, H, sweeps = 100, 2000, 12
     random = np.random.default_rng(8)
     q = (
@@ -89,9 +88,9 @@ def test_a_room_that_is_refilled_serves_twice_its_rows_a_sweep(exponent: float) 
     served = []
     for _ in range(sweeps):
         rows = 0
-        for page in range(pages):
-            free, waiting[page] = waiting[page], 0
+        for part in np.split(np.arange(pages), parts):
+            free, waiting[part] = waiting[part].sum(), 0
             waiting += random.multinomial(free, q)
             rows += free
         served.append(rows)
-    assert np.mean(served[4:]) == pytest.approx(2 * H, rel=0.05)
+    assert np.mean(served[4:]) == pytest.approx(adaptive.swept_rows(H, parts), rel=0.05)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from semistream.core.budget import MemoryBudget
 from semistream.core.contracts import I64, MISS, Answers
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
@@ -33,6 +34,7 @@ def make(
         identity=identity,
         row_bytes=row_bytes,
         decode_bytes=decode_bytes,
+        reservation=MemoryBudget(region.size_bytes).reserve("front stage", region.size_bytes),
     )
 
 

@@ -37,6 +37,7 @@ def _density() -> FrontStage:
         identity="hits",
         row_bytes=float(WIDTH),
         decode_bytes=1 << 16,
+        reservation=MemoryBudget(SIZE_BYTES).reserve("front stage", SIZE_BYTES),
     )
 
 

@@ -42,7 +42,7 @@ class BatchedIndexAccess(PlannedAccess):
     def __init__(
         self,
         table: Table,
-        shards: list[int],
+        shards: Mapping[int, TableShard],
         room: WaitingRoom,
         *,
         budget: MemoryBudget,
@@ -62,8 +62,8 @@ class BatchedIndexAccess(PlannedAccess):
             self._metrics.probes += int(matches.sightings[matches.leaving].sum())
             yield matches
 
-    def _account(self, plan: _Plan, seconds: float) -> None:
+    def _account(self, reader: TableShard, plan: _Plan, seconds: float) -> None:
         before = self._metrics.random_reads_overlapped
-        super()._account(plan, seconds)
+        super()._account(reader, plan, seconds)
         self._metrics.random_reads += self._metrics.random_reads_overlapped - before
         self._metrics.random_reads_overlapped = before

@@ -1,5 +1,5 @@
-"""The default access path: all pages that the waiting keys need are known, so they are read once, in
-physical order, many in flight; where reading through is cheaper than picking, the shard is scanned.
+"""Planned access: all pages that the waiting keys need are known, so they are read once, in physical order, many in
+flight; where reading through is cheaper than picking, the stretch of R that holds them is scanned.
 
 The choice compares what both ways cost on this machine, measured while they are used.
 """
@@ -7,20 +7,19 @@ The choice compares what both ways cost on this machine, measured while they are
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from semistream.access_path import _kernels as kernels
-from semistream.access_path.segments import misplaced
 from semistream.core.budget import MemoryBudget
 from semistream.core.contracts import I64, Matches, Waiting, WaitingRoom
 from semistream.core.keys import KeyBatch
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
 from semistream.master_table import _page_kernels as page_kernels
-from semistream.master_table.contract import Table, TableShard
+from semistream.master_table.contract import Table, TableShard, misplaced
 
 PAGE_SECONDS_GUESS = 10e-6
 BYTE_SECONDS_GUESS = 1 / 1.5e9
@@ -148,40 +147,52 @@ class _Progress:
         return found
 
 
-class PlannedAccess:
-    """Finds rows in the pages of some shards of a table.
+def open_shards(table: Table, shards: list[int], budget: MemoryBudget) -> dict[int, TableShard]:
+    """Opened for an access path, which closes them. Reserves their fences, and one page buffer for all of them if the
+    files cannot be mapped."""
+    budget.reserve("fences", table.fence_bytes(shards))
+    opened = {shard: table.open_shard(shard) for shard in shards}
+    budget.reserve("page buffer", max(shard.buffer_bytes for shard in opened.values()))
+    return opened
 
-    Cost: each needed page is touched once per fetch. Memory: the fences of the shards, row addresses, and
-    one read buffer if the files cannot be mapped.
+
+class PlannedAccess:
+    """Finds rows in the pages of some shards of a table, for all who wait at once.
+
+    Cost: each needed page is touched once per step. Memory: row addresses, beside what `open_shards` reserves.
     """
 
     def __init__(
         self,
         table: Table,
-        shards: list[int],
+        shards: Mapping[int, TableShard],
         room: WaitingRoom,
         *,
         budget: MemoryBudget,
         metrics: JoinMetrics,
         costs: ReadCosts,
     ) -> None:
-        self._room = room
+        self._room, self._readers = room, shards
         self.layout: RowLayout = table.layout
-        self.cycles = 0
         self._page_bytes = table.page_bytes
         self._metrics, self._costs = metrics, costs
-        budget.reserve("fences", table.fence_bytes(shards))
         address_bytes = row_address_bytes(budget.total_bytes)
         budget.reserve("row addresses", address_bytes)
         self._row_at = np.empty(address_bytes // 8, np.int64)
-        self._readers = {shard: table.open_shard(shard) for shard in shards}
-        budget.reserve("page buffer", max(reader.buffer_bytes for reader in self._readers.values()))
+        self._ended_at: tuple[TableShard, int] | None = None
+
+    @property
+    def cycles(self) -> int:
+        """It has none, but for rooms that are emptied in rounds."""
+        return 0
 
     def step(self) -> Iterator[Matches]:
         """All rows of all keys that wait, window by window."""
         waiting = self._room.take()
-        if waiting is None:
-            return
+        if waiting is not None:
+            yield from self._serve(waiting)
+
+    def _serve(self, waiting: Waiting) -> Iterator[Matches]:
         self._metrics.drains += 1
         shards = waiting.shards
         bounds = np.flatnonzero(np.diff(shards, prepend=-1, append=-1))
@@ -226,14 +237,19 @@ class PlannedAccess:
                 if outcome == page_kernels.WINDOW_DONE:
                     break
         yield progress.matches(waiting, first, self._row_at, complete=True)
-        self._account(plan, seconds)
+        self._account(reader, plan, seconds)
 
     def _plan(self, reader: TableShard, keys: KeyBatch) -> _Plan:
         first_page, last_page = reader.fences.locate(keys)
         needed = int(kernels.range_total(first_page, last_page))
-        low = int(first_page.min(initial=reader.info.pages))
-        span = max(0, int(last_page.max(initial=-1)) - low + 1)
+        low, stop = int(first_page.min(initial=reader.info.pages)), int(last_page.max(initial=-1)) + 1
         pick = needed * self._costs.page_seconds
+        if self._ended_at is not None and self._ended_at[0] is reader:
+            # To go on from where the last scan ended may be cheaper than to begin anew a little further on.
+            between = low - self._ended_at[1]
+            if 0 < between * self._page_bytes * self._costs.byte_seconds < self._costs.page_seconds:
+                low -= between
+        span = max(0, stop - low)
         scan = span * self._page_bytes * self._costs.byte_seconds
         if needed and scan < pick:
             return _Plan.of(first_page, last_page, scan_from=low, scan_pages=span)
@@ -260,14 +276,17 @@ class PlannedAccess:
             raise reader.damaged(int(pages[progress.state[page_kernels.SLOT] - window]))
         return int(outcome)
 
-    def _account(self, plan: _Plan, seconds: float) -> None:
+    def _account(self, reader: TableShard, plan: _Plan, seconds: float) -> None:
         size_bytes = plan.count * self._page_bytes
         if plan.is_scan:
+            first = int(plan.first_page[0])
             self._costs.scanned(size_bytes, seconds)
             self._metrics.scans += 1
             self._metrics.read_requests += 1
-            self._metrics.random_reads += 1
+            self._metrics.random_reads += self._ended_at != (reader, first)
+            self._ended_at = (reader, first + plan.count)
         elif plan.count:
+            self._ended_at = None
             self._costs.picked(plan.count, seconds)
             self._metrics.lookups += 1
             self._metrics.read_requests += plan.stretches

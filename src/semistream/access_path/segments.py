@@ -4,16 +4,15 @@ have in common, however they choose what to read next."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from semistream.core.budget import MemoryBudget
 from semistream.core.metrics import JoinMetrics
-from semistream.errors import StoreError
 from semistream.master_table import _page_kernels as page_kernels
-from semistream.master_table.contract import Table, TableShard
+from semistream.master_table.contract import Table, TableShard, misplaced
 from semistream.waiting_room.queue_room import Found, QueueRoom
 
 ROW_BYTES_MIN = 8  # a row in a page takes more, whatever its columns
@@ -26,13 +25,6 @@ Bools = npt.NDArray[np.bool_]
 def row_addresses(page_bytes: int, total_bytes: int) -> int:
     """How many rows are found at a time; at least those of a page, and few for a small budget."""
     return max(page_bytes // ROW_BYTES_MIN, min(ROWS_AT_ONCE, total_bytes // 2048))
-
-
-def misplaced(shard: int, served: Iterable[int]) -> StoreError:
-    return StoreError(
-        f"a row of shard {shard} came to a task that serves the shards {sorted(served)}.",
-        hint="rows must be sent by xxhash64 of their key; please report this with your Spark version.",
-    )
 
 
 class DiskBuffer:

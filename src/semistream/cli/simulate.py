@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--stream-rows", type=int, default=200_000, metavar="N", help=f"rows to measure{_DEFAULT}")
     add("--arrivals", choices=ARRIVALS, help="a schedule of the stream (default: it never runs dry)")
     add("--rate", type=float, default=10_000.0, metavar="ROWS", help=f"mean rows/s of --arrivals{_DEFAULT}")
+    add("--max-delay", type=float, metavar="SECONDS", help="no row waits longer in adaptive's room")
     add("--json", action="store_true", help="print one JSON object, for programs")
 
 
@@ -99,6 +100,7 @@ def _one(arguments: argparse.Namespace, algorithm: str) -> None:
         warm_up_rows=3 * point.memory_bytes // 100 if warm_up is None else warm_up,
         interval_rows=max(1, arguments.stream_rows // 10),
         batch_rows=min(4096, max(1, arguments.stream_rows // 100)),
+        max_delay_s=math.inf if arguments.max_delay is None else arguments.max_delay,
     )
     arrivals = None
     if arguments.arrivals is not None:

@@ -45,6 +45,11 @@ class JoinShape:
     shards: int
 
     @property
+    def stream_schema(self) -> pa.Schema:
+        """The stream's part of the output."""
+        return pa.schema(list(self.output_schema)[: len(self.output_schema) - len(self.value_positions)])
+
+    @property
     def value_fields(self) -> list[pa.Field]:
         """The table's part of the output."""
         return list(self.output_schema)[len(self.output_schema) - len(self.value_positions) :]

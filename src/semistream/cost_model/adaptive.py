@@ -1,6 +1,6 @@
-"""adaptive, ours: the hottest keys in the cache, B rows wait together, and R is read for them as is cheaper.
+"""adaptive, ours: the hottest keys in the cache, the others wait where their keys are in R, and R is swept.
 
-The best of two algorithms on every device: a scan where positioning is dear and B is large, lookups of
+The best of two algorithms on every device: a scan where positioning is dear and many rows wait, lookups of
 the needed pages in physical order where many of them can be in flight.
 """
 
@@ -20,6 +20,8 @@ NEEDS_INDEX = True
 
 PAGES_AT_ONCE = 64
 SCAN_REQUEST_BYTES = 1 << 20
+PARTS = 64  # of R, each served in turn
+ROW_OVERHEAD = 1.25  # what a row takes while it waits, of its own bytes: no hash table, no queue; and room to serve a part
 
 
 def minimum_memory(setting: Setting) -> float:
@@ -35,7 +37,16 @@ def disk_buffer(setting: Setting, M: float) -> float:
 def waiting_rows(setting: Setting, M: float, *, h: float) -> float:
     """B: what the index, the disk buffer and the cache leave."""
     left = M - setting.index_bytes - disk_buffer(setting, M) - h * setting.cached_key_bytes
-    return max(1.0, left / setting.mesh_row_bytes)
+    return max(1.0, left / (ROW_OVERHEAD * setting.sizes.f * setting.sizes.v_S))
+
+
+def swept_rows(H: float, parts: float) -> float:
+    """B, the rows that a room for H rows serves in a sweep of that many parts: 2 H P / (P + 1).
+
+    A part is served when its rows, B / P, have come together over a whole sweep. The others hold 1/P, 2/P, ...
+    of as many then, so the room is full with (B / P) (P + 1) / 2 rows.
+    """
+    return 2 * H * parts / (parts + 1)
 
 
 def lookup_work(pages: PageProfile, B: float) -> Counts:
@@ -64,29 +75,25 @@ def predict(
     h: float | None = None,
     H: float | None = None,
     batch_rows: float | None = None,
-    refill: bool = False,
+    parts: float = PARTS,
 ) -> Prediction:
     """The service rate with the best split between h cached keys and B waiting rows, or a given one; the
-    room has H rows, by default what the cache leaves, and B rows are answered together.
+    room has H rows, by default what the cache leaves, and B rows are served in a sweep (see `swept_rows`).
 
     mu = (B + hits) / c_loop,  hits = B p / (1 - p),
     c_loop = min(lookups(B), scan) + B (2 c_H + c_A + c_E + c_S + m c_O) + hits (c_H + c_S + m c_O).
     `batch_rows` bounds B + hits, as a micro-batch does whose rows must not outlast it.
-
-    `refill`: the place of a row is taken by the next one as soon as its page was read, while R is swept from
-    end to end again and again. Rows then wait half a sweep on average, so a room of H rows serves 2 H
-    a sweep; a room that is filled and then drained is half empty on average and serves H.
     """
     need(M, minimum_memory(setting), NAME)
     if h is None:
-        room = M - setting.index_bytes - disk_buffer(setting, M) - setting.mesh_row_bytes
+        room = M - setting.index_bytes - disk_buffer(setting, M) - 2 * setting.sizes.v_S
         h = front_stage.best_keys(
             setting,
             room,
-            lambda keys: predict(setting, M, h=keys, batch_rows=batch_rows, refill=refill).rows_per_s,
+            lambda keys: predict(setting, M, h=keys, batch_rows=batch_rows, parts=parts).rows_per_s,
         )
     H = waiting_rows(setting, M, h=h) if H is None else H
-    B = 2 * H if refill else H
+    B = max(1.0, swept_rows(H, parts))
     if batch_rows is not None:
         B = max(1.0, min(B, batch_rows * (1 - front_stage.hit_ratio(setting, h))))
     pages = page_profile(setting, cached_keys=h)

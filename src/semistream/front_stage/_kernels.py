@@ -273,6 +273,14 @@ def bin_of(value):  # type: ignore[no-untyped-def]
     return min(max(1, (exponent + 220) * 16 + int((mantissa - 0.5) * 32)), BINS - 1)
 
 
+@njit(cache=True)
+def value_of(place):  # type: ignore[no-untyped-def]
+    """The least density in a bin; 0 for the first one."""
+    if place <= 0:
+        return 0.0
+    return math.ldexp(0.5 + (place % 16) / 32, place // 16 - 220)
+
+
 @njit(cache=True, nogil=True)
 def sketch_and_filter(  # type: ignore[no-untyped-def]
     sketch, lines, hashes, sightings, sizes_min, rows_per_drain, window_rows, bar, estimates, chosen

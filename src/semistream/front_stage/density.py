@@ -9,11 +9,14 @@ without rows: cheap, and therefore dense.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
+from semistream.core.budget import Reservation
 from semistream.core.contracts import I64, Answers, ChunkLimit, JoinKind, MasterRows, Matches, Pairs
+from semistream.core.exchange import FixedSplit, Split
 from semistream.core.keys import KeyBatch
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
@@ -27,8 +30,15 @@ SLACK_SHARE = 1 / 48  # freed by a compaction, so that the next one is not due a
 SLOTS_PER_ENTRY = 5 / 4
 SLOT_BYTES = 4 * SLOTS_PER_ENTRY
 ENTRY_SHARE_MAX = 1 / 8  # of the arena that one key may take
+MEMORY = 15 / 16  # of the hit ratio, from step to step
 SIZE_MIN_BYTES = HEADER_BYTES + 16384
 SIZE_MAX_BYTES = 8 << 30  # positions are 31 bits of 4-byte units
+
+
+def least_bytes(region_bytes: int) -> int:
+    """The least that a front stage in such a region can do with."""
+    return (SIZE_MIN_BYTES + int(region_bytes * SKETCH_SHARE)) // 8 * 8
+
 
 _FORMAT = 1  # of a region's content: to be raised with every change of it
 
@@ -45,7 +55,7 @@ class DensityFrontStage:
     Guarantee: an answer is the complete set of rows of its key in the table's version, or a miss. A process
     that dies while it changes the region leaves it marked, and the next one starts cold.
 
-    Memory: the region, and up to `decode_bytes` while it admits. Cost: one or two cache misses per probe; a compaction moves the region's
+    Memory: `reservation`, of the region what `split` says, and up to `decode_bytes` while it admits. Cost: one or two cache misses per probe; a compaction moves the region's
     bytes once, and happens after at least SLACK_SHARE of it was filled anew.
     """
 
@@ -58,15 +68,21 @@ class DensityFrontStage:
         identity: str,
         row_bytes: float,
         decode_bytes: int,
+        reservation: Reservation,
+        split: Split | None = None,
     ) -> None:
         self.layout, self._region, self._fixed = layout, region, fixed
+        self._reservation = reservation
+        self._split = split or FixedSplit(front_bytes=region.size_bytes)
+        self._seen = self._answered = 0.0
+        self._cycles = 0
         self._decode_bytes = decode_bytes // 2  # rows that are not inserted after all are filtered by a copy
         self._words = region.bytes[:HEADER_BYTES].view(np.uint64)
         self._floats = region.bytes[:HEADER_BYTES].view(np.float64)
         self._lines = max(1, int(region.size_bytes * SKETCH_SHARE) // 64)
         self._sketch = region.address + HEADER_BYTES
         self._arena = self._sketch + 64 * self._lines
-        self._arena_bytes = (region.size_bytes - HEADER_BYTES - 64 * self._lines) // 8 * 8
+        self._arena_bytes = self._arena_of(region.size_bytes)
         self._position_bits = (self._arena_bytes // kernels.UNIT_BYTES + 1).bit_length()
         self._row_shape = layout.kernel_shape
         self._entry_bytes_expected = row_bytes + 4 + SLOT_BYTES
@@ -84,6 +100,8 @@ class DensityFrontStage:
             keys.prefix, keys.valid, keys.hashes, keys.offsets, keys.data_address, start, misses_max, entries,
         )  # fmt: skip
         self._count_rows(present + absent)
+        self._seen += probed - nulls
+        self._answered += present + absent
         return Answers(entries=entries[:probed], present=present, absent=absent, nulls=nulls)
 
     def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
@@ -123,9 +141,12 @@ class DensityFrontStage:
             self._insert(keys.slice(start, stop), estimates[start:stop], counts[start:stop], row_at, rows)
 
     def adapt(self, cycles: int) -> None:
-        drain, recent = self._floats[_DRAIN], self._floats[_RECENT]
-        self._floats[_DRAIN] = recent if drain == 0 else 0.9 * drain + 0.1 * recent
-        self._floats[_RECENT] = 0
+        if cycles > self._cycles or not cycles:
+            drain, recent = self._floats[_DRAIN], self._floats[_RECENT]
+            self._floats[_DRAIN] = recent if drain == 0 else 0.9 * drain + 0.1 * recent
+            self._floats[_RECENT] = 0
+            self._cycles = cycles
+        self._weigh()
         capacity = self._arena_bytes / self._entry_bytes_expected
         if self._words[_SIGHTINGS] >= SIGHTINGS_PER_ENTRY * max(capacity, float(self._words[_ENTRIES])):
             self._reselect(halve=True)
@@ -153,6 +174,44 @@ class DensityFrontStage:
     @property
     def _slots(self) -> int:
         return self._arena + self._arena_bytes - 4 * self._slot_count
+
+    def _arena_of(self, size_bytes: int) -> int:
+        return (size_bytes - HEADER_BYTES - 64 * self._lines) // 8 * 8
+
+    def _weigh(self) -> None:
+        """Says what the last byte is worth, and takes or gives back what follows from it."""
+        hit_ratio = self._answered / self._seen if self._seen else 0.0
+        self._split.weigh(hits_per_byte=self._hits_per_byte, hit_ratio=hit_ratio)
+        self._seen, self._answered = MEMORY * self._seen, MEMORY * self._answered
+        reservation = self._reservation
+        allowed = (
+            min(self._split.front_bytes, reservation.size_bytes + reservation.budget.left_bytes) // 8 * 8
+        )
+        # What was agreed on may be in use on the other side for a while; too little is not worth the work.
+        if abs(allowed - reservation.size_bytes) * 64 > self._region.size_bytes:
+            self._allow(allowed)
+
+    def _allow(self, size_bytes: int) -> None:
+        if size_bytes > self._reservation.size_bytes:
+            self._reservation.resize(size_bytes)
+        self._arena_bytes = self._arena_of(size_bytes)
+        self._reselect(halve=False)
+        self._region.give_back(size_bytes)
+        self._reservation.resize(size_bytes)
+
+    def _hits_per_byte(self) -> float:
+        """p': the share of the stream rows that the last byte answers. Of a cache that is not full it is what a key
+        would bring that was seen once."""
+        drain, window = self._density_parameters()
+        entries, bar = int(self._words[_ENTRIES]), int(self._words[_BAR])
+        size = self._entry_bytes_expected
+        if entries:
+            size = int(self._words[_TAIL]) / entries + SLOT_BYTES
+        if not bar:
+            return 1.0 / (window * size)
+        # The inverse of the kernel's density, at the size of an entry on average.
+        saved = min(float(kernels.value_of(bar)) * size, 0.99)
+        return -math.log1p(-saved) / (drain * size)
 
     def _count_rows(self, rows: int) -> None:
         """Rows count once, when they are answered: here if they hit, else when their key comes from R."""
@@ -211,7 +270,9 @@ class DensityFrontStage:
 
     def _density_parameters(self) -> tuple[float, float]:
         """(rows per drain, rows seen in the window that the frequencies cover)"""
-        drain = max(float(self._floats[_DRAIN]), float(self._floats[_RECENT]), 1.0)
+        drain = max(float(self._floats[_DRAIN]), float(self._floats[_RECENT]))
+        # Where reading costs the same whoever waits, a row that is answered saves its place among those who wait.
+        drain = max(1.0, drain * (1 - self._split.elasticity))
         return drain, max(float(self._floats[_WINDOW]), 1.0)
 
     def _reselect(self, *, halve: bool) -> None:

@@ -70,6 +70,11 @@ class Region:
         self.size_bytes = self.bytes.size
 
     @property
+    def is_private(self) -> bool:
+        """Nobody will find it again."""
+        return self._descriptor < 0
+
+    @property
     def address(self) -> int:
         return address_of(self.bytes)
 
@@ -121,6 +126,14 @@ class Region:
                 _run_began(directory, owner.run_id)
                 return cls.shared(directory / owner.file_name, size_bytes)
         return cls.private(size_bytes)
+
+    def give_back(self, start: int) -> None:
+        """The bytes from `start` on are not needed: private memory goes back to the system, and is zero if it is
+        used again. A file keeps them."""
+        if self.is_private:
+            first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+            if first < self.size_bytes:
+                self._memory.madvise(mmap.MADV_DONTNEED, first, self.size_bytes - first)
 
     def close(self) -> None:
         """Gives the lock back. The addresses must not be used any more."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from semistream.core.budget import MemoryBudget
 from semistream.core.contracts import FrontStage
+from semistream.core.exchange import Split
 from semistream.core.rows import RowLayout
 from semistream.errors import ConfigError
 from semistream.front_stage.balanced import BalancedFrontStage, BalancedSettings
@@ -32,7 +33,7 @@ class FrontStageRequest:
     needs at the time. `row_bytes` is the expected size of a master row, `waiting_row_bytes` what one waiting row
     takes, `decode_bytes` what may be used while rows are taken. With `one_by_one`, rows do not wait together, and the
     threshold counts recent keys itself. `region` and `identity` are for `density`, which can outlive the process; without
-    a region it gets a private one.
+    a region it gets a private one. With a `split`, it takes and gives back memory as that says.
     """
 
     budget: MemoryBudget
@@ -48,6 +49,7 @@ class FrontStageRequest:
     probabilities: Probabilities | None = None
     region: Region | None = None
     identity: str = ""
+    split: Split | None = None
 
 
 def make_front_stage(name: str, request: FrontStageRequest) -> FrontStage:
@@ -65,7 +67,6 @@ def _none(request: FrontStageRequest) -> FrontStage:
 
 def _density(request: FrontStageRequest) -> FrontStage:
     region = request.region or Region.private(request.size_bytes)
-    request.budget.reserve("front stage", region.size_bytes)
     return DensityFrontStage(
         region,
         layout=request.layout,
@@ -73,6 +74,8 @@ def _density(request: FrontStageRequest) -> FrontStage:
         identity=request.identity,
         row_bytes=request.row_bytes,
         decode_bytes=request.decode_bytes,
+        reservation=request.budget.reserve("front stage", region.size_bytes),
+        split=request.split,
     )
 
 

@@ -9,6 +9,7 @@ that reads them; a shard belongs to one task and one thread.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from semistream.core.keys import KeyBatch, KeyEncoder
 from semistream.core.rows import RowLayout
-from semistream.errors import CorruptionError
+from semistream.errors import CorruptionError, StoreError
 
 I64 = npt.NDArray[np.int64]
 
@@ -147,3 +148,11 @@ class Table(Protocol):
 
     def open_shard(self, shard: int) -> TableShard:
         """A reader of its own for the caller, who closes it. ConfigError if there is no such shard."""
+
+
+def misplaced(shard: int, served: Iterable[int]) -> StoreError:
+    """The error to raise for a row whose shard nobody here has open."""
+    return StoreError(
+        f"a row of shard {shard} came to a task that serves the shards {sorted(served)}.",
+        hint="rows must be sent by xxhash64 of their key; please report this with your Spark version.",
+    )

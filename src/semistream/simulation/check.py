@@ -148,8 +148,10 @@ def _plan(name: str, point: Point, config: CheckConfig, device: DeviceProfile) -
     waiting = point.memory_bytes / waiting_row_bytes(_ROW_BYTES_IN_MEMORY)
     if chosen.path == "single":
         waiting = 1.0
-    if chosen.path == "planned":  # a small room that is filled and emptied, ten times
-        waiting = 10 * waiting * (chosen.shares.waiting_room or 1.0)
+    if (
+        chosen.path == "planned"
+    ):  # all of the memory may become the room, where a row takes little more than itself
+        waiting = 2 * point.memory_bytes / _ROW_BYTES_IN_MEMORY
     # With hits, more rows come by while the room is exchanged once.
     turnover = int(waiting * (3 if is_cached else 1))
     measured = max(config.measured_rows_min, 2 * turnover)

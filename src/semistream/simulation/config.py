@@ -29,6 +29,7 @@ class SimulationConfig:
         of the cycle (R-MESHJOIN), only whole cycles are alike.
     interval_s: so long on the clock is as good as `interval_rows`; 0 for never.
     batch_rows: at most so many rows come in before the stream is looked at again. An interval ends with a batch.
+    max_delay_s: no row waits longer in the waiting room, for `adaptive`; infinite: as long as it takes.
     first_row: where in the stream to begin. A stream's rows follow from the seed of its own config; another
         first row of the same stream is another sample of it.
     """
@@ -46,6 +47,7 @@ class SimulationConfig:
     interval_cycles: int = 0
     interval_s: float = 0.0
     batch_rows: int = 4096
+    max_delay_s: float = math.inf
     first_row: int = 0
 
     def __post_init__(self) -> None:

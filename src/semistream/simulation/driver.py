@@ -106,6 +106,8 @@ class Driver:
                 self.buffer_row_s += float(np.maximum(waited_s, 0.0).sum())
             if incoming.left:
                 self._step()
+        while self.join.is_due():
+            self._step()
         self._settle()
 
     def _step(self) -> None:

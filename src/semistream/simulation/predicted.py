@@ -34,11 +34,12 @@ from semistream.simulation.intervals import Report
 @dataclass(frozen=True, kw_only=True)
 class Held:
     """What a run had room for, and used: `waiting_rows` in the waiting room, `cached_keys` in the front stage, `buffer_rows`
-    of R in the disk buffer."""
+    of R in the disk buffer; `parts` of R are served in turn where it is swept."""
 
     waiting_rows: float
     cached_keys: float
     buffer_rows: float
+    parts: float = 1.0
 
     @classmethod
     def of(cls, report: Report, table: Table) -> Held:
@@ -47,7 +48,9 @@ class Held:
         chosen = ALGORITHMS[report.algorithm]
         pages = chosen.shares.pages(table, report.memory_bytes)
         counters, held = report.counters, report.waiting_rows
-        if chosen.path in ("planned", "batched") and counters.drains:
+        parts = max(1.0, counters.drains / counters.cycles) if counters.cycles else 1.0
+        is_emptied = chosen.path == "batched" or (chosen.path == "planned" and parts < 1.5)
+        if is_emptied and counters.drains:
             held = counters.removals / counters.drains
         # A segment does not go over the end of a shard, so the last one is short.
         segments = table.shards * -(-max(1, table.pages // table.shards) // pages)
@@ -55,6 +58,7 @@ class Held:
             waiting_rows=max(1.0, held),
             cached_keys=float(report.final.front_stage_keys),
             buffer_rows=max(1.0, table.rows / segments),
+            parts=parts,
         )
 
 
@@ -180,7 +184,7 @@ _PREDICT: dict[str, Predict] = {
         B=held.waiting_rows,
     ),
     "adaptive": lambda setting, M, held: adaptive.predict(
-        setting, M, h=held.cached_keys, H=held.waiting_rows
+        setting, M, h=held.cached_keys, H=held.waiting_rows, parts=held.parts
     ),
 }
 

@@ -9,10 +9,11 @@ Under the virtual clock a run is deterministic: the same table, stream and confi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from semistream.access_path.planned import ReadCosts
-from semistream.cost_model.clock import VirtualClock, WallClock
+from semistream.cost_model.clock import Clock, VirtualClock, WallClock
 from semistream.cost_model.profiles import DeviceProfile
 from semistream.errors import ConfigError
 from semistream.joins import check_algorithm, resolve_shape, start_join
@@ -84,15 +85,19 @@ def run(
             stream, arrivals, step_s=arrival_step_s, batch_rows=config.batch_rows, first_row=config.first_row
         )
     costs = DeviceCosts(config.device, table.page_bytes) if config.clock == "virtual" else None
-    join = start_join(table, shape, algorithm=config.algorithm, memory_bytes=config.memory_bytes, costs=costs)
+    join = start_join(
+        table,
+        shape,
+        algorithm=config.algorithm,
+        memory_bytes=config.memory_bytes,
+        costs=costs,
+        max_delay_s=None if math.isinf(config.max_delay_s) else config.max_delay_s,
+        now=lambda: clock.now_s(),
+    )
     with join:
         virtual = VirtualClock(device=config.device, work=join.metrics)
-        driver = Driver(
-            join,
-            feed,
-            virtual if config.clock == "virtual" else WallClock(),
-            leaves_evenly=check_algorithm(config.algorithm).path == "planned",
-        )
+        clock: Clock = virtual if config.clock == "virtual" else WallClock()
+        driver = Driver(join, feed, clock, leaves_evenly=check_algorithm(config.algorithm).path == "planned")
         return _measured(driver, config, progress or (lambda done, total: None))
 
 

@@ -17,10 +17,12 @@ from semistream.access_path.batched import BatchedIndexAccess
 from semistream.access_path.cyclic_scan import CyclicScan
 from semistream.access_path.oldest_key import OldestKey
 from semistream.access_path.partition import PartitionAccess
-from semistream.access_path.planned import PlannedAccess, ReadCosts
+from semistream.access_path.planned import PlannedAccess, ReadCosts, open_shards
 from semistream.access_path.segments import DiskBuffer
+from semistream.access_path.sweep import Sweep
 from semistream.core.budget import MemoryBudget
 from semistream.core.contracts import AccessPath, Arrivals, Matches
+from semistream.core.exchange import Reading
 from semistream.core.keys import KeyEncoder
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
@@ -32,6 +34,7 @@ from semistream.testing.fakes import key_column
 from semistream.waiting_room.batch_room import BatchRoom
 from semistream.waiting_room.partitioned_room import PartitionedRoom
 from semistream.waiting_room.queue_room import QueueRoom
+from semistream.waiting_room.swept_room import SweptRoom
 
 ROOM_BYTES = 100 << 10
 LOOKUP_COSTS = {"picks": (0.0, 1.0), "scans": (1.0, 0.0), "measures": (20e-6, 1e-9)}
@@ -44,11 +47,29 @@ def _planned(
     room = BatchRoom(budget, lambda: ROOM_BYTES)
     path = PlannedAccess(
         table,
-        shards,
+        open_shards(table, shards, budget),
         room,
         budget=budget,
         metrics=metrics,
         costs=ReadCosts(page_seconds=page_seconds, byte_seconds=byte_seconds),
+    )
+    return path, room
+
+
+def _sweep(
+    table: MasterTable, shards: list[int], budget: MemoryBudget, metrics: JoinMetrics, costs: str
+) -> tuple[Sweep, SweptRoom]:
+    page_seconds, byte_seconds = LOOKUP_COSTS[costs]
+    opened = open_shards(table, shards, budget)
+    room = SweptRoom(budget, lambda: ROOM_BYTES, opened, parts=6)
+    path = Sweep(
+        table,
+        opened,
+        room,
+        budget=budget,
+        metrics=metrics,
+        costs=ReadCosts(page_seconds=page_seconds, byte_seconds=byte_seconds),
+        reading=Reading(),
     )
     return path, room
 
@@ -72,7 +93,8 @@ def _batched(
     table: MasterTable, shards: list[int], budget: MemoryBudget, metrics: JoinMetrics, costs: str
 ) -> tuple[BatchedIndexAccess, BatchRoom]:
     room = BatchRoom(budget, lambda: ROOM_BYTES)
-    return BatchedIndexAccess(table, shards, room, budget=budget, metrics=metrics), room
+    opened = open_shards(table, shards, budget)
+    return BatchedIndexAccess(table, opened, room, budget=budget, metrics=metrics), room
 
 
 def _partition(
@@ -87,6 +109,7 @@ def _partition(
 MAKERS: Mapping[type, Callable[..., Any]] = {
     PlannedAccess: _planned,
     BatchedIndexAccess: _batched,
+    Sweep: _sweep,
     PartitionAccess: _partition,
     CyclicScan: _on_queue(
         lambda buffer, layout: CyclicScan(buffer, layout=layout, segment_pages=7, by_chunk=True), pages=7

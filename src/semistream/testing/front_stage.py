@@ -35,7 +35,13 @@ def _density(layout: RowLayout, fixed: bool) -> DensityFrontStage:
     # The smallest region there may be, so that some dozen keys fill it.
     region = Region.private(SIZE_MIN_BYTES)
     return DensityFrontStage(
-        region, layout=layout, fixed=fixed, identity="contract", row_bytes=200.0, decode_bytes=1500
+        region,
+        layout=layout,
+        fixed=fixed,
+        identity="contract",
+        row_bytes=200.0,
+        decode_bytes=1500,
+        reservation=MemoryBudget(region.size_bytes).reserve("front stage", region.size_bytes),
     )
 
 

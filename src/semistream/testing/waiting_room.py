@@ -16,10 +16,11 @@ from semistream.core.contracts import Arrivals, WaitingRoom
 from semistream.core.keys import KeyEncoder
 from semistream.errors import BudgetError
 from semistream.testing.discovery import implementations, make
-from semistream.testing.fakes import key_column
+from semistream.testing.fakes import EvenShard, key_column
 from semistream.waiting_room.batch_room import BatchRoom
 from semistream.waiting_room.partitioned_room import SLOT_BYTES, PartitionedRoom
 from semistream.waiting_room.queue_room import QueueRoom
+from semistream.waiting_room.swept_room import SweptRoom
 
 
 def _partitioned(budget: MemoryBudget, capacity_bytes: int, fixed: bool) -> PartitionedRoom:
@@ -27,10 +28,18 @@ def _partitioned(budget: MemoryBudget, capacity_bytes: int, fixed: bool) -> Part
     return PartitionedRoom(budget, lambda: capacity_bytes - SLOT_BYTES, fixed=fixed)
 
 
+def _swept(budget: MemoryBudget, capacity_bytes: int, fixed: bool) -> SweptRoom:
+    shards: Any = {shard: EvenShard(12) for shard in range(SHARDS)}
+    room = SweptRoom(budget, lambda: capacity_bytes, shards, parts=2 * SHARDS)
+    room.is_swept = True
+    return room
+
+
 MAKERS: Mapping[type, Callable[..., Any]] = {
     BatchRoom: lambda budget, capacity_bytes, fixed: BatchRoom(budget, lambda: capacity_bytes),
     QueueRoom: lambda budget, capacity_bytes, fixed: QueueRoom(budget, lambda: capacity_bytes, fixed=fixed),
     PartitionedRoom: _partitioned,
+    SweptRoom: _swept,
 }
 SHARDS = 3
 

@@ -1,4 +1,4 @@
-"""The waiting room of the default algorithm: everyone waits until it is full or the micro-batch ends."""
+"""The waiting room of SSIJ: everyone waits until it is full, and then all leave together."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from semistream.core.arrow import row_sizes
 from semistream.core.budget import MemoryBudget
-from semistream.core.contracts import I64, Arrivals, BatchRows, Waiting
+from semistream.core.contracts import I64, Arrivals, Waiting
 from semistream.core.keys import KeyBatch, concat_keys
+from semistream.waiting_room.key_order import in_key_order
 
 # What a drain holds per waiting row, beside its own bytes and its key's: order, shard and start of its run
 # (20 bytes), the pages and slots of its key (40), counts, hashes and frequencies on the way to the front
@@ -69,19 +70,7 @@ class BatchRoom:
         rows = self._rows[0] if len(self._rows) == 1 else pa.concat_batches(self._rows)
         keys, shards = concat_keys(self._keys), np.concatenate(self._shards)
         self._clear()
-        order = keys.sort_order()
-        if shards.size and shards.min() != shards.max():
-            order = order[np.argsort(shards[order], kind="stable")]
-        in_order, shards_in_order = keys.take(order), shards[order]
-        starts = in_order.starts()
-        # The same key is in one shard only, so runs of equal keys never span shards.
-        return Waiting(
-            rows=BatchRows(rows),
-            keys=in_order.take(starts),
-            shards=shards_in_order[starts],
-            order=order,
-            starts=np.append(starts, keys.prefix.size),
-        )
+        return in_key_order(rows, keys, shards)
 
     def settle(self) -> None:
         """Rows are put together when they are taken."""
