@@ -36,6 +36,7 @@ BOOKKEEPING_BYTES = 101
 COPIES = 2  # those who are served are put together once
 SHARD_BYTES = 4
 PIECE_BYTES, COLUMN_BYTES = 256, 256  # of a batch of Arrow, beside its rows
+UNEVEN = 1.25  # how much fuller than on average a part may be to be served at once
 PARTS_MAX = 64
 ROWS_PER_PART_MIN = 256  # of a room with fewer rows, the batches would be too small
 
@@ -230,13 +231,15 @@ class SweptRoom:
         """What is kept free for serving, where rows do not bring it along.
 
         Of H rows in P parts, 2 H / (P + 1) are in the part that is served. So they fit what is left of the memory if the
-        rows who wait take their share of H row_bytes + 2 H / P (COPIES row_bytes + bookkeeping).
+        rows who wait take their share of H row_bytes + 2 H / P (COPIES row_bytes + bookkeeping). A part that does not fit
+        would be read twice, so some more is kept for those that are fuller than others.
         """
         if not (self._sweeps or self._sorted_count):
             return 0.0
-        served = 2 * (COPIES * self._row_bytes + BOOKKEEPING_BYTES) / len(self._parts)
+        served = 2 * UNEVEN * (COPIES * self._row_bytes + BOOKKEEPING_BYTES) / len(self._parts)
+        stored = self._sorted_bytes / self._sorted_count if self._sorted_count else self._row_bytes
         left = max(0.0, self._capacity() - self._pieces_bytes)
-        return self._pieces_bytes + left * served / (self._row_bytes + served)
+        return self._pieces_bytes + left * served / (stored + served)
 
     @property
     def _left_bytes(self) -> float:
