@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--part",
         action="append",
         metavar="PART",
-        help="of --core alone: reads, speed, steps, grid (default: all)",
+        help="of --core alone: reads, speed, steps, grid, virtual (default: all)",
     )
 
 

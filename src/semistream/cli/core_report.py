@@ -25,10 +25,11 @@ def checks(result: dict[str, Any]) -> Iterator[tuple[str, bool, str]]:
     if steps := result.get("steps"):
         found = steps["few_rows"]["overhead_us"]
         yield "hybridjoin: at most 50 us of overhead a step", found <= OVERHEAD_US_MAX, f"{found:.0f} us"
-    if grid := result.get("grid"):
-        name = f"grid: adaptive leads at all points ({NOISE:.0%} for noise)"
-        text = f"{grid['adaptive_leads']} of {grid['compared']}, at the worst {grid['lowest_share'] or 0:.2f} of the best"
-        yield name, grid["adaptive_leads"] == grid["compared"], text
+    for part in ("grid", "virtual"):
+        if grid := result.get(part):
+            name = f"{part}: adaptive leads at all points ({NOISE:.0%} for noise)"
+            text = f"{grid['adaptive_leads']} of {grid['compared']}, at the worst {grid['lowest_share'] or 0:.2f} of the best"
+            yield name, grid["adaptive_leads"] == grid["compared"], text
 
 
 def show(result: dict[str, Any], out: Console) -> None:
@@ -38,8 +39,9 @@ def show(result: dict[str, Any], out: Console) -> None:
         out.print(_reads(reads), "", sep="\n")
     if steps := result.get("steps"):
         out.print(_steps(steps), "", sep="\n")
-    if grid := result.get("grid"):
-        out.print(_grid(grid), "", sep="\n")
+    for part in ("grid", "virtual"):
+        if grid := result.get(part):
+            out.print(_grid(grid), "", sep="\n")
     for name, met, text in checks(result):
         out.print(f"{'[green]met    ' if met else '[red]not met'}[/] {name}: {text}")
 
@@ -108,6 +110,7 @@ def _grid(grid: dict[str, Any]) -> Table:
     for point in grid["points"]:
         share = point["share_of_best_other"]
         place = f"{point['rows_per_key']}, {point['skew']:g}, {point['memory_share']:.0%}"
+        place += f", {point['device']}" if "device" in point else ""
         rates = point["rows_s"]
         if share is None:
             table.add_row(place, "too little memory", "", "", "")

@@ -130,7 +130,7 @@ def leads(found: Sequence[Checked]) -> list[dict[str, Any]]:
 def _checked(name: str, point: Point, config: CheckConfig) -> Iterator[Checked]:
     decides = ALGORITHMS[name].path == "planned"
     for first in config.devices if decides else config.devices[:1]:
-        measured = run(point.table, point.stream, _plan(name, point, config, first))
+        measured = run(point.table, point.stream, steady_plan(name, point, config, first))
         for device in (first,) if decides else config.devices:
             comparison = compare(
                 measured, point.table, point.profile, device=device, rows_per_key=point.rows_per_key
@@ -138,7 +138,7 @@ def _checked(name: str, point: Point, config: CheckConfig) -> Iterator[Checked]:
             yield Checked(point=point, comparison=comparison)
 
 
-def _plan(name: str, point: Point, config: CheckConfig, device: DeviceProfile) -> SimulationConfig:
+def steady_plan(name: str, point: Point, config: CheckConfig, device: DeviceProfile) -> SimulationConfig:
     """Warm-up and measurement long enough for this algorithm."""
     chosen = ALGORITHMS[name]
     is_cached = chosen.front_stage != "none"

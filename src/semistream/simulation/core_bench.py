@@ -1,7 +1,8 @@
 """`make bench-core`: how fast the core is on one core of this machine, on the wall clock, beside what it has to reach.
 
 Parts: `speed` (adaptive, warm, and the in-memory joins beside it), `reads` (meshjoin's read rate beside the disk's),
-`steps` (the overhead of hybridjoin's loop), `grid` (every algorithm over skew, memory and rows per key).
+`steps` (the overhead of hybridjoin's loop), `grid` (every algorithm over skew, memory and rows per key), `virtual`
+(the same on the virtual clock, for every device profile and this machine's own).
 """
 
 from __future__ import annotations
@@ -12,22 +13,30 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from semistream.cost_model.calibration import calibrated
+from semistream.cost_model.profiles import NAMED_PROFILES
 from semistream.errors import ConfigError
 from semistream.joins import RunningJoin, resolve_shape, start_join
 from semistream.simulation import core_reads, rivals
 from semistream.simulation.core_data import CoreData, Say, prepare
-from semistream.simulation.core_grid import GridConfig, measure_grid
+from semistream.simulation.core_grid import GridConfig, measure_grid, measure_virtual_grid
 from semistream.waiting_room.queue_room import waiting_row_bytes
 from semistream.workloads.tables import KEY, TABLE_ROW_BYTES
 
-Part = Literal["reads", "speed", "steps", "grid"]
-PARTS: tuple[Part, ...] = ("reads", "speed", "steps", "grid")  # reads first: a mapped file stays warm
+Part = Literal["reads", "speed", "steps", "grid", "virtual"]
+PARTS: tuple[Part, ...] = (
+    "reads",
+    "speed",
+    "steps",
+    "grid",
+    "virtual",
+)  # reads first: a mapped file stays warm
 _STEP_BATCH_ROWS = 8192
 _ROW_BYTES_IN_MEMORY = 28  # a stream row of 20 bytes and its key
 
@@ -45,6 +54,7 @@ class CoreBenchConfig:
     rounds: int = 7
     steps_s: float = 0.5
     grid: GridConfig = field(default_factory=GridConfig)
+    virtual_rows: int = 200_000
     seed: int = 0
 
 
@@ -66,6 +76,11 @@ def bench(out: Path, config: CoreBenchConfig, *, say: Say) -> dict[str, Any]:
         load, started = os.getloadavg()[0], time.perf_counter()
         if part == "grid":
             found: Any = measure_grid(data_home, config.grid, say=say)
+        elif part == "virtual":
+            devices = (*NAMED_PROFILES.values(), calibrated())
+            found = measure_virtual_grid(
+                devices, replace(config.grid, table_rows=config.virtual_rows), say=say
+            )
         else:
             assert data is not None
             found = _PARTS[part](data, config, say)

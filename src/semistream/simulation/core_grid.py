@@ -1,17 +1,20 @@
-"""Every algorithm at every point of skew x memory x rows per key, on the wall clock, over a page store."""
+"""Every algorithm at every point of skew x memory x rows per key: on the wall clock, over a page store; and on the virtual
+clock of every device profile, over a virtual table."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from semistream.cost_model.profiles import DeviceProfile
 from semistream.errors import BudgetError
 from semistream.joins import ALGORITHMS
+from semistream.simulation.check import CheckConfig, steady_plan
 from semistream.simulation.config import SimulationConfig
-from semistream.simulation.core_data import grid_store
+from semistream.simulation.core_data import Say, grid_store
 from semistream.simulation.points import Point
 from semistream.simulation.run import run
 
@@ -37,30 +40,57 @@ class GridConfig:
     round_s: float = 0.3
     seed: int = 0
 
+    @property
+    def points(self) -> list[Point]:
+        return [
+            Point(table_rows=self.table_rows, skew=skew, memory_share=share, rows_per_key=m, seed=self.seed)
+            for m in self.rows_per_key
+            for skew in self.skews
+            for share in self.memory_shares
+        ]
 
-def measure_grid(directory: Path, config: GridConfig, *, say: Callable[[str], None]) -> dict[str, Any]:
-    """The rates of all algorithms at every point, and adaptive's as a share of the best of the others'.
 
-    The order of the algorithms is turned round from point to point.
-    """
+def measure_grid(directory: Path, config: GridConfig, *, say: Say) -> dict[str, Any]:
+    """On the wall clock: the rates of all algorithms at every point, and adaptive's as a share of the best of the
+    others'. The order of the algorithms is turned round from point to point."""
     points: list[dict[str, Any]] = []
-    cases = [
-        (m, skew, share)
-        for m in config.rows_per_key
-        for skew in config.skews
-        for share in config.memory_shares
-    ]
-    for number, (m, skew, share) in enumerate(cases):
-        point = Point(
-            table_rows=config.table_rows, skew=skew, memory_share=share, rows_per_key=m, seed=config.seed
-        )
+    for number, point in enumerate(config.points):
         rates: dict[str, float] = {}
         for name in config.algorithms if number % 2 == 0 else config.algorithms[::-1]:
-            say(f"grid: point {number + 1} of {len(cases)}, {name}")
+            say(f"grid: point {number + 1} of {len(config.points)}, {name}")
             rate = _rate(directory, point, name, config)
             if rate is not None:
                 rates[name] = rate
-        points.append({"skew": skew, "memory_share": share, "rows_per_key": m, **_judged(rates)})
+        points.append({**_place(point), **_judged(rates)})
+    return _summary(config, points)
+
+
+def measure_virtual_grid(devices: Sequence[DeviceProfile], config: GridConfig, *, say: Say) -> dict[str, Any]:
+    """The same on the virtual clock. What an algorithm does not decide by the device is run once for all of them."""
+    points: list[dict[str, Any]] = []
+    for number, point in enumerate(config.points):
+        plan_for = CheckConfig(table_rows=point.table_rows, rows_per_key=point.rows_per_key)
+        rates: dict[str, dict[str, float]] = {device.name: {} for device in devices}
+        for name in config.algorithms:
+            decides = ALGORITHMS[name].path == "planned"
+            for first in devices if decides else devices[:1]:
+                say(f"virtual grid: point {number + 1} of {len(config.points)}, {name}")
+                try:
+                    report = run(point.table, point.stream, steady_plan(name, point, plan_for, first))
+                except BudgetError:
+                    continue
+                for device in (first,) if decides else devices:
+                    rates[device.name][name] = report.rows_per_s_on(device)
+        for device in devices:
+            points.append({"device": device.name, **_place(point), **_judged(rates[device.name])})
+    return _summary(config, points)
+
+
+def _place(point: Point) -> dict[str, Any]:
+    return {"skew": point.skew, "memory_share": point.memory_share, "rows_per_key": point.rows_per_key}
+
+
+def _summary(config: GridConfig, points: list[dict[str, Any]]) -> dict[str, Any]:
     shares = [each["share_of_best_other"] for each in points if each["share_of_best_other"] is not None]
     return {
         "table_rows": config.table_rows,
