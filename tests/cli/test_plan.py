@@ -46,6 +46,16 @@ def test_a_prepared_store_knows_its_size_and_pages(world: World) -> None:
     assert pages == {8192}
 
 
+def test_a_path_may_be_a_url(world: World) -> None:
+    texts = []
+    for master in (world.store, f"file://{world.store}", f"file:{world.store}"):
+        ran = semistream("plan", "--master", master, "--memory", "1 MB", "--device", "nvme", "--json")
+        assert ran.returncode == 0, ran.stderr
+        texts.append(ran.stdout)
+    assert texts[0] == texts[1] == texts[2]
+    assert_explained(semistream("plan", "--master", "s3://bucket/t", "--memory", "1 MB"), "master=", "s3")
+
+
 def test_parquet_that_is_not_prepared_yet(world: World) -> None:
     ran = semistream("plan", "--master", world.table, "--memory", "1 MB", "--device", "nvme", "--no-index")
     assert ran.returncode == 0, ran.stderr

@@ -103,6 +103,23 @@ def test_impossible_sizes_are_refused(wrong: dict[str, float]) -> None:
         Sizes(**wrong)
 
 
+def test_with_the_default_sizes_the_printed_equations_hold() -> None:
+    """003 eq 1 has a fudge factor without a value; 001 eq 1 and 004 eq 3 have none."""
+    where = setting()
+    assert where.hybrid_row_bytes == 20 + 12
+    assert where.cached_key_bytes == 120 + 8
+    assert where.mesh_row_bytes == 4 + 20
+
+
+@pytest.mark.parametrize("f", [1.2, 1.5, 3.0])
+def test_a_fudge_factor_multiplies_what_waits_and_what_is_cached(f: float) -> None:
+    tables = {"v_P": 0.0, "v_Q": 0.0, "recorder": 0.0}
+    one, more = (setting(sizes=Sizes(f=each, **tables)) for each in (1.0, f))
+    assert more.hybrid_row_bytes == pytest.approx(f * one.hybrid_row_bytes)
+    assert more.mesh_row_bytes == pytest.approx(f * one.mesh_row_bytes)
+    assert more.cached_key_bytes == pytest.approx(f * one.cached_key_bytes)
+
+
 @st.composite
 def any_setting(draw: st.DrawFn) -> Setting:
     rows = draw(st.sampled_from([1, 2, 77, 10_000, 3_000_000, 10**9]))

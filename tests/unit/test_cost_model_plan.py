@@ -18,6 +18,7 @@ from semistream.cost_model.plan import PAGE_BYTES_CHOICES, make_plan
 from semistream.cost_model.profiles import NVME
 from semistream.cost_model.setting import Sizes
 from semistream.errors import BudgetError, ConfigError, StoreError
+from semistream.master_table.builder import build_store
 
 
 def test_every_algorithm_is_asked_and_the_fastest_comes_first() -> None:
@@ -95,6 +96,19 @@ def test_rows_larger_than_any_page() -> None:
     wide = replace(setting(), sizes=Sizes(v_R=2 * MIB))
     with pytest.raises(ConfigError, match="do not fit a page"):
         make_plan(wide, memory_bytes=1e9)
+
+
+def test_a_master_table_may_be_named_by_a_url(tmp_path: Path) -> None:
+    rows = pa.table({"k": range(1000), "v": range(1000)})
+    pq.write_table(rows, tmp_path / "my table.parquet")
+    build_store(rows, tmp_path / "store", key="k")
+    for name in ("my table.parquet", "store"):
+        url = f"file://{tmp_path}/{name}".replace(" ", "%20")
+        # The command line makes a Path of it, which leaves one slash.
+        assert facts_of(url) == facts_of(Path(url)) == facts_of(tmp_path / name)
+        assert facts_of(url).rows == 1000
+    with pytest.raises(ConfigError, match="storage of the kind 's3'"):
+        facts_of("s3://bucket/table")
 
 
 def test_facts_of_parquet(tmp_path: Path) -> None:

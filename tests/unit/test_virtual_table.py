@@ -6,6 +6,7 @@ import ctypes
 import io
 import itertools
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +20,21 @@ from tests.twins import mix64
 from semistream.access_path.planned import ReadCosts
 from semistream.core.contracts import JOIN_KINDS
 from semistream.core.keys import KeyEncoder
+from semistream.core.metrics import METRIC_NAMES
+from semistream.cost_model.profiles import NVME
 from semistream.errors import ConfigError, CorruptionError
 from semistream.joins import ALGORITHMS, minimum_task_bytes, resolve_shape, start_join
 from semistream.master_table import _page_kernels as page_kernels
 from semistream.master_table.fences import Fences
 from semistream.master_table.shard_file import ShardWriter
-from semistream.master_table.virtual import SCHEMA, VirtualTable, VirtualTableConfig
+from semistream.master_table.virtual import (
+    BUFFER_BYTES_MAX,
+    PAGES_AT_ONCE_MAX,
+    SCHEMA,
+    VirtualTable,
+    VirtualTableConfig,
+)
+from semistream.simulation.run import DeviceCosts
 from semistream.testing.table import TableContract
 
 I64_MAX = 2**63 - 1
@@ -88,7 +98,7 @@ def written(table: VirtualTable, appended: list[int] | None = None) -> tuple[byt
 
 
 def payload_twin(config: VirtualTableConfig, row: int) -> str:
-    base = mix64(mix64((config.seed + P1) & MASK) ^ row)
+    base = mix64(mix64((config.seed + P1) & MASK) ^ row % config.rows_per_page)
     text = ""
     for at in range(config.payload_bytes):
         word = (base + at // 8 * P1) & MASK
@@ -142,10 +152,46 @@ def test_a_page_is_the_same_however_it_is_asked_for(config: VirtualTableConfig, 
     assert pages_of(VirtualTable(config), chosen) == b"".join(parts)
 
 
+@given(config=configs(), data=st.data())
+def test_without_sums_pages_are_the_same_but_for_these(
+    config: VirtualTableConfig, data: st.DataObject
+) -> None:
+    table = VirtualTable(replace(config, sums=False))
+    content = bytearray(pages_of(VirtualTable(config)))
+    for page in range(table.pages):
+        at = page * config.page_bytes
+        content[at : at + 8] = bytes(8)
+        count = int.from_bytes(content[at + 8 : at + 12], "little")
+        for row in range(1, count + 1):
+            row_at = at + config.page_bytes - row * config.row_bytes
+            content[row_at : row_at + 4] = bytes(4)
+    assert pages_of(table) == bytes(content)
+    shard, pages = table.open_shard(0), np.arange(min(table.pages, 3))
+    assert page_kernels.first_damaged(shard.fetch(pages), pages, config.page_bytes, shard.seed) == -1
+
+
+@given(config=configs(rows_max=200), data=st.data())
+def test_a_page_is_the_same_whatever_stood_in_its_place(
+    config: VirtualTableConfig, data: st.DataObject
+) -> None:
+    table = VirtualTable(config)
+    shard = table.open_shard(0)
+    for _ in range(4):
+        table.append(data.draw(st.integers(1, 50)) * config.rows_per_key)
+        whole = pages_of(table)
+        for chosen in data.draw(st.lists(st.lists(st.integers(0, table.pages - 1), max_size=9), max_size=5)):
+            at = shard.fetch(np.array(chosen, np.int64)).tolist()
+            for page, address in zip(chosen, at, strict=True):
+                expected = whole[page * config.page_bytes :][: config.page_bytes]
+                assert ctypes.string_at(address, config.page_bytes) == expected
+
+
 def test_another_seed_makes_other_rows_and_other_sums() -> None:
     one, two = (VirtualTable(VirtualTableConfig(rows=100, seed=seed)) for seed in (1, 2))
-    texts = [set(everything(table).column("payload").to_pylist()) for table in (one, two)]
-    assert len(texts[0] | texts[1]) == 200
+    texts = [everything(table).column("payload").to_pylist() for table in (one, two)]
+    period = one.config.rows_per_page
+    assert len(set(texts[0]) | set(texts[1])) == 2 * period
+    assert texts[0][period:] == texts[0][: 100 - period]
     shard, pages = one.open_shard(0), np.arange(2)
     assert page_kernels.first_damaged(shard.fetch(pages), pages, 8192, two.open_shard(0).seed) == 0
 
@@ -250,15 +296,44 @@ def test_the_join_equals_the_oracle(
     assert 0 < metrics.budget_peak_bytes <= metrics.budget_bytes
 
 
-def test_the_read_buffer_is_in_the_budget() -> None:
+def test_the_pages_are_not_the_joins_memory() -> None:
+    """As on a page store whose files are mapped; the table says how large its own buffer is."""
     table = VirtualTable(VirtualTableConfig(rows=10_000))
     shape = resolve_shape(
         pa.schema([("key", pa.int64())]), table, on="key", how="inner", columns=None, suffix=None
     )
     with start_join(table, shape, memory_bytes=minimum_task_bytes(table, [0])) as join:
         held = join.budget.by_name()
-        assert held["page buffer"] == table.open_shard(0).buffer_bytes == 128 << 10
+        assert held["page buffer"] == table.open_shard(0).buffer_bytes == 0
         assert held["fences"] == table.fence_bytes([0]) == 0
+
+
+@pytest.mark.parametrize("page_bytes", [512, 8192, 1 << 17, 1 << 24])
+def test_the_buffer_of_a_shard_is_bounded(page_bytes: int) -> None:
+    shard = VirtualTable(VirtualTableConfig(rows=10_000, page_bytes=page_bytes)).open_shard(0)
+    assert 1 <= shard.pages_at_once <= PAGES_AT_ONCE_MAX
+    assert shard.pages_at_once * page_bytes <= max(BUFFER_BYTES_MAX, page_bytes)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(config=configs(), algorithm=st.sampled_from(sorted(ALGORITHMS)), seed=st.integers(0, 1000))
+def test_without_sums_the_join_finds_and_counts_the_same(
+    config: VirtualTableConfig, algorithm: str, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(-2, config.rows // config.rows_per_key + 3, 300) * config.key_stride
+    stream = pa.table({"key": pa.array(keys), "id": pa.array(range(300))})
+    found = []
+    for sums in (True, False):
+        table = VirtualTable(replace(config, sums=sums))
+        memory = minimum_task_bytes(table, [0], algorithm) + 100_000
+        # Costs that are not measured, so that both decide alike.
+        costs = DeviceCosts(NVME, config.page_bytes)
+        rows, metrics = lookup(
+            table, stream, how="left", algorithm=algorithm, memory_bytes=memory, batch_rows=50, costs=costs
+        )
+        found.append((rows, [getattr(metrics, name) for name in METRIC_NAMES if not name.endswith("_ns")]))
+    assert found[0] == found[1]
 
 
 # -- growing -----------------------------------------------------------------------------------------------

@@ -49,6 +49,19 @@ def test_the_fields_fill_the_record() -> None:
     assert end == RECORD_CHARACTERS == len(record())
 
 
+# Where a published reader of the files of NDP-026B cuts a line; see the docstring of `cloud_format`.
+PUBLISHED_CUTS = {
+    "YR": (0, 2), "MN": (2, 4), "DY": (4, 6), "HR": (6, 8), "IB": (8, 9), "LAT": (9, 14), "LON": (14, 19),
+    "ID": (19, 24), "LO": (24, 25), "WW": (25, 27), "N": (27, 28), "NH": (28, 30), "H": (30, 32), "CL": (32, 34),
+    "CM": (34, 36), "CH": (36, 38), "AM": (38, 41), "AH": (41, 44), "UM": (44, 45), "UH": (45, 46), "IC": (46, 48),
+    "SA": (48, 52), "RI": (52, 56),
+}  # fmt: skip
+
+
+def test_the_fields_are_where_a_reader_of_the_real_files_cuts_them() -> None:
+    assert {field.name: (field.start, field.start + field.width) for field in FIELDS} == PUBLISHED_CUTS
+
+
 def test_a_report_is_read_by_its_positions() -> None:
     assert parse_reports(record().encode()).to_pylist() == [EXPECTED]
 

@@ -90,6 +90,7 @@ def _one(arguments: argparse.Namespace, algorithm: str) -> None:
         memory_share=arguments.memory_share,
         rows_per_key=arguments.rows_per_key,
         seed=arguments.seed,
+        sums=arguments.clock == "wall",
     )
     warm_up = arguments.warm_up_rows
     config = SimulationConfig(

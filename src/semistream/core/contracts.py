@@ -112,8 +112,8 @@ class Arrivals:
 
     @cached_property
     def row_bytes(self) -> float:
-        """The average row's, with its key."""
-        return (self.batch.nbytes + self.keys.nbytes) / max(1, self.batch.num_rows)
+        """The average row's, with its key; counted as each row's is, so that no room expects more rows than it takes."""
+        return (int(row_sizes(self.batch).sum()) + self.keys.nbytes) / max(1, self.batch.num_rows)
 
     def shards_of(self, index: I64) -> npt.NDArray[np.int32]:
         if self.shards == 1:
@@ -243,7 +243,9 @@ class WaitingRoom(Protocol):
     def count(self) -> int: ...
 
     def space(self, row_bytes: float) -> int:
-        """How many more rows of this size it takes before R has to be read; at least one if nobody waits."""
+        """How many more rows of this size it takes before R has to be read; at least one if nobody waits.
+
+        `put` takes no fewer, if they all are of this size; rows of a batch whose average it is may be wider."""
 
     def put(self, arrivals: Arrivals, index: I64) -> int:
         """Takes the first n of these rows and returns n; less than all means: R has to be read now."""

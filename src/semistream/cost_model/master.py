@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from semistream.errors import ConfigError
+from semistream.master_table.location import local_path
 from semistream.master_table.manifest import FILE_NAME, Manifest
 
 
@@ -21,10 +22,11 @@ class MasterFacts:
     page_bytes: int | None
 
 
-def facts_of(path: Path) -> MasterFacts:
+def facts_of(master: str | Path) -> MasterFacts:
     """Of a prepared store, or of a Parquet file or directory: its footers are read, and no row."""
+    path = local_path(master, name="master")
     if (path / FILE_NAME).exists():
-        newest = Manifest.read(path.absolute()).newest
+        newest = Manifest.read(path).newest
         return MasterFacts(
             rows=newest.rows, row_bytes=newest.bytes / max(1, newest.rows), page_bytes=newest.page_bytes
         )

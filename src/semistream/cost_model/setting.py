@@ -20,7 +20,10 @@ class Sizes:
 
     v_S, v_R: a stream row, a master row. v_P: a node of the queue in MESHJOIN and its kin (003 table 2).
     v_Q: a node of HYBRIDJOIN's queue, which has links both ways (001 table 2: 12).
-    f: fudge factor of a hash table, bytes held per byte stored (003 eq 1).
+    f: fudge factor of both hash tables, bytes held per byte stored. 003 has the symbol (table 1, eq 1) and gives no
+        value. 001 (table 1: H_t = H_m / v_S) and 004 (h_R v_R, eq 3) have none, which is f = 1; so with the default
+        all their equations hold as printed, and 003's memory is a lower bound. It multiplies all that waits and all
+        that is cached alike.
     recorder: the frequency recorder, per cached row (004 sect. 3.2: 8).
     absent: a cached key that the master table does not hold; the papers neglect it.
     fence: what an index costs in memory, per page; the papers neglect it, the page store takes about ten.

@@ -35,6 +35,7 @@ SLOT_BYTES = 128  # beside the page: whose it is, and what choosing who leaves t
 BLOCK_ROWS = 1024  # are sorted together, since fences are searched in order
 BLOCK_ROWS_MIN = 64
 POINTS_PER_SLOT = 64  # are counted before all counters are halved
+GROWTH_SHARE = 8  # a table that grew gets numbers for an eighth more pages than it has
 
 
 def page_cache_bytes(pages_of_table: int, page_bytes: int, *, slots: int, shards: int = 1) -> int:
@@ -48,6 +49,9 @@ class PageCache:
     Guarantee: answers come from pages whose checksums were verified. A key is absent if its pages prove it; a
     front stage is not told which shard a key belongs to, so with several shards all of them have to. Pages that
     hold a part of a key whose rows R brought in pieces (more than are found at a time) do not come in.
+
+    A table may grow: from the next step on its new pages are counted, and come in like others. Their counters are paid for
+    with slots where the cache is as large as it may be; while counters are moved, 4 bytes for each page are held twice.
 
     Cost: a sort of the keys asked for, a search in the fences of every shard and in one page; a page that comes in is
     fetched once more, from where it was read a moment ago, and copied. Memory: `size_bytes` at most, counters included.
@@ -67,17 +71,15 @@ class PageCache:
     ) -> None:
         self.layout, self._fixed = layout, fixed
         self._shards = dict(sorted(shards.items()))
-        sizes = [shard.info.pages for shard in self._shards.values()]
-        self._pages = dict(zip(self._shards, sizes, strict=True))
-        bases = np.cumsum([0, *(size + 1 for size in sizes)], dtype=np.int64)
-        self._bases = dict(zip(self._shards, bases.tolist(), strict=False))
-        self._page_bytes = next(iter(self._shards.values())).page_bytes
-        self.slots = self._fitting(size_bytes, int(bases[-1]))
-        self._reservation = budget.reserve(
-            "front stage", PAGE_OF_R_BYTES * int(bases[-1]) + self.slots * (self._page_bytes + SLOT_BYTES)
-        )
-        self._slot_of = np.full(int(bases[-1]), kernels.AWAY, np.int32)
-        self._utility = np.zeros(int(bases[-1]), np.int32)
+        self._page_bytes, self._size_bytes = next(iter(self._shards.values())).page_bytes, size_bytes
+        self._pages = self._room = {number: shard.info.pages for number, shard in self._shards.items()}
+        self._bases, numbers = _bases_of(self._room)
+        self.slots = self._fitting(numbers)
+        if self.slots < 1:
+            raise self._too_small(numbers)
+        self._reservation = budget.reserve("front stage", self._bytes(numbers, self.slots))
+        self._slot_of = np.full(numbers, kernels.AWAY, np.int32)
+        self._utility = np.zeros(numbers, np.int32)
         self._page_of = np.full(self.slots, -1, np.int64)
         self._heap = np.empty(self.slots, np.int64)
         self._memory = np.empty(self.slots * self._page_bytes, np.uint8)
@@ -155,6 +157,7 @@ class PageCache:
             count = kernels.most_useful(low, high, floor, self._slot_of, self._utility, self._heap)
             if count:
                 self._exchange(self._heap[:count])
+        self._follow_growth()
         self._age()
 
     def report(self, metrics: JoinMetrics) -> None:
@@ -189,15 +192,19 @@ class PageCache:
     def _place(self) -> tuple[int, int]:
         return address_of(self._memory), self._page_bytes
 
-    def _fitting(self, size_bytes: int, pages_of_table: int) -> int:
-        each, fixed = self._page_bytes + SLOT_BYTES, PAGE_OF_R_BYTES * pages_of_table
-        if size_bytes < fixed + each:
-            raise BudgetError(
-                f"a cache of {format_bytes(size_bytes)} holds no page of this table; one takes "
-                f"{format_bytes(fixed + each)}, with the counters of all {pages_of_table:,} pages.",
-                hint="give the join more memory.",
-            )
-        return min((size_bytes - fixed) // each, pages_of_table)
+    def _bytes(self, numbers: int, slots: int) -> int:
+        return PAGE_OF_R_BYTES * numbers + slots * (self._page_bytes + SLOT_BYTES)
+
+    def _fitting(self, numbers: int) -> int:
+        """Slots beside the counters of so many pages; below 1 if there is no room for any."""
+        return min((self._size_bytes - self._bytes(numbers, 0)) // self._bytes(0, 1), numbers)
+
+    def _too_small(self, numbers: int) -> BudgetError:
+        return BudgetError(
+            f"a cache of {format_bytes(self._size_bytes)} holds no page of this table; one takes "
+            f"{format_bytes(self._bytes(numbers, 1))}, with the counters of all {numbers:,} pages.",
+            hint="give the join more memory.",
+        )
 
     @staticmethod
     def _nothing_marked() -> I64:
@@ -230,6 +237,72 @@ class PageCache:
             entries[order], first_used[order], last_used[order] = found, first, last
         return entries, first_used, last_used
 
+    def _follow_growth(self) -> None:
+        """Pages that R has got are counted from now on. Without room for their counters they are read, as before."""
+        sizes = {number: shard.info.pages for number, shard in self._shards.items()}
+        if any(size > self._room[number] for number, size in sizes.items()):
+            room = {
+                number: self._room[number] if size <= self._room[number] else size + size // GROWTH_SHARE
+                for number, size in sizes.items()
+            }
+            bases, numbers = _bases_of(room)
+            slots = self._fitting(numbers)
+            if slots < 1:
+                return
+            if slots < self.slots:
+                self._give_up(self.slots - slots)
+            self._reservation.resize(self._bytes(numbers, slots))
+            self._renumber(bases, numbers)
+            self._set_slots(slots)
+            self._room = room
+        self._pages = sizes
+
+    def _give_up(self, count: int) -> None:
+        """The last slots are emptied: the least useful pages leave, and those that stay move into their places."""
+        left = self.slots - count
+        leaving = self._least_useful(count)
+        gone = self._page_of[leaving]
+        self._slot_of[gone[gone >= 0]] = kernels.AWAY
+        self._page_of[leaving] = -1
+        moving = left + np.flatnonzero(self._page_of[left:] >= 0)
+        places = leaving[leaving < left][: moving.size]
+        memory, page_bytes = self._place
+        kernels.copy_pages(memory + moving * page_bytes, places, memory, page_bytes)
+        pages = self._page_of[moving]
+        self._page_of[places], self._slot_of[pages] = pages, places
+        self._set_slots(left)
+
+    def _set_slots(self, slots: int) -> None:
+        held = self._page_of[:slots]
+        self._page_of = np.full(slots, -1, np.int64)
+        self._page_of[: held.size] = held
+        self._heap = np.empty(slots, np.int64)
+        self._memory.resize(slots * self._page_bytes, refcheck=False)  # in place, if it shrinks
+        self.slots, self._used = slots, int((self._page_of >= 0).sum())
+        self._floor = self._lowest
+
+    def _renumber(self, bases: dict[int, int], numbers: int) -> None:
+        """Pages get other numbers, and there is room for more of them."""
+        held = np.flatnonzero(self._page_of >= 0)
+        moved = self._page_of[held]
+        slot_of = np.full(numbers, kernels.AWAY, np.int32)
+        for number, base in self._bases.items():
+            mine = (self._page_of[held] >= base) & (self._page_of[held] < base + self._pages[number])
+            moved[mine] += bases[number] - base
+        self._page_of[held] = moved
+        slot_of[moved] = held
+        self._slot_of = slot_of
+        utility = np.zeros(numbers, np.int32)
+        for number, base in self._bases.items():
+            size = self._pages[number]
+            utility[bases[number] : bases[number] + size] = self._utility[base : base + size]
+        self._utility, self._bases = utility, bases
+
+    @property
+    def _lowest(self) -> int:
+        """No cached page has fewer points; a page comes in for free while there are empty slots."""
+        return int(self._utility[self._page_of].min()) if self._used == self.slots else -1
+
     def _exchange(self, pages: I64) -> None:
         """Lets pages in that have more points than those that leave for them."""
         pages = pages[np.argsort(-self._utility[pages], kind="stable")]
@@ -244,7 +317,7 @@ class PageCache:
         self._used -= int((leaving >= 0).sum())
         order = np.argsort(pages)
         self._load(pages[order], slots[order])
-        self._floor = int(self._utility[self._page_of].min()) if self._used == self.slots else -1
+        self._floor = self._lowest
 
     def _least_useful(self, count: int) -> I64:
         """Slots to give away, the best one to lose first."""
@@ -277,3 +350,9 @@ class PageCache:
         memory, page_bytes = self._place
         seed = self._shards[number].seed
         return int(page_kernels.first_damaged(memory + slots * page_bytes, pages, page_bytes, seed))
+
+
+def _bases_of(room: Mapping[int, int]) -> tuple[dict[int, int], int]:
+    """The number of each shard's first page, and how many there are; one between two shards is no page's."""
+    bases = np.cumsum([0, *(size + 1 for size in room.values())], dtype=np.int64).tolist()
+    return dict(zip(room, bases, strict=False)), int(bases[-1])

@@ -21,6 +21,7 @@ from semistream.core.budget import parse_bytes
 from semistream.core.keys import KeyEncoder, canonical_type
 from semistream.core.rows import RowLayout, value_width_bytes
 from semistream.errors import ConfigError, CorruptionError, SchemaError, StoreError
+from semistream.master_table._page_kernels import UNSEALED
 from semistream.master_table.files import DRAFT_SUFFIX, exclusive_lock, sync_directory
 from semistream.master_table.location import local_path
 from semistream.master_table.manifest import FILE_NAME, Column, Manifest, Version
@@ -63,7 +64,7 @@ def write_shard(spec: ShardSpec, shard: int, batches: Iterable[pa.RecordBatch]) 
     path = Path(spec.store) / name
     try:
         with path.open("wb") as file:
-            seed = secrets.randbits(64)
+            seed = secrets.randbelow(int(UNSEALED))
             writer = ShardWriter(
                 file, page_bytes=spec.page_bytes, layout=layout, fixed=encoder.fixed, seed=seed
             )

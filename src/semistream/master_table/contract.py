@@ -56,7 +56,7 @@ class TableShard(Protocol):
 
     @property
     def seed(self) -> np.uint64:
-        """What the checksums of its pages and rows start from."""
+        """What the checksums of its pages and rows start from; `_page_kernels.UNSEALED` if they have none."""
 
     @property
     def info(self) -> ShardSize:
@@ -79,7 +79,8 @@ class TableShard(Protocol):
 
     @property
     def buffer_bytes(self) -> int:
-        """Memory that fetching takes; 0 if it takes none."""
+        """The task's memory that fetching takes; 0 if the pages stand elsewhere: in the system's cache, or in the
+        memory of a table that stands for a disk."""
 
     def prefetch(self, pages: I64) -> None:
         """Start reading these pages; returns without waiting. A hint: doing nothing is right, too."""

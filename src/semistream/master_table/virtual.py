@@ -1,7 +1,7 @@
 """`VirtualTable`: a master table without a file. Its keys are real, its pages are made when they are fetched.
 
-A table of any size costs no disk, no preparation and no memory but one read buffer, and it may grow while joins
-read it. It is for experiments: the join does all that it does on a page store, on the very same bytes.
+A table of any size costs no disk, no preparation and no memory but some pages, and it may grow while joins read it. It
+is for experiments: the join does all that it does on a page store, on the very same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from semistream.master_table import _page_kernels as page_kernels
 from semistream.master_table import _virtual_kernels as kernels
 from semistream.master_table.builder import PAGE_BYTES_MAX, PAGE_BYTES_MIN
 from semistream.master_table.contract import I64
-from semistream.master_table.files import read_buffer_bytes
 from semistream.master_table.shard_file import row_limit_bytes, short_bytes
 
 KEY, ROW, PAYLOAD = "key", "row", "payload"
@@ -29,6 +28,8 @@ SCHEMA = pa.schema([(KEY, pa.int64()), (ROW, pa.int64()), (PAYLOAD, pa.string())
 VALUE_SCHEMA = pa.schema(list(SCHEMA)[1:])
 
 PAGES_MAX = 1 << 32  # a page has its number in 32 bits
+PAGES_AT_ONCE_MAX = 256
+BUFFER_BYTES_MAX = 4 << 20  # or one page
 _NUMBER_MAX = 2**63 - 1
 _COLUMN_BYTES_MAX = 1 << 28  # of one chunk of the tables handed out; Arrow's offsets end at 2 GiB
 
@@ -48,6 +49,8 @@ class VirtualTableConfig:
     key_stride: the keys are 0, key_stride, 2 * key_stride, ...; those between are absent.
     page_bytes: a power of two from 512 to 16 MiB.
     seed: decides the payloads, and the checksums of the pages.
+    sums: pages carry checksums, and readers verify them, as on a page store. Without them pages are made and read
+        several times faster. That changes nothing that is counted, so it is for runs on the virtual clock.
     """
 
     rows: int
@@ -56,6 +59,7 @@ class VirtualTableConfig:
     key_stride: int = 1
     page_bytes: int = 8192
     seed: int = 0
+    sums: bool = True
 
     def __post_init__(self) -> None:
         self._check("rows", 0, _NUMBER_MAX, "0 makes a table that is empty until rows are appended.")
@@ -94,6 +98,17 @@ class VirtualTableConfig:
     @cached_property
     def layout(self) -> RowLayout:
         return RowLayout(VALUE_SCHEMA, self._short)
+
+    @cached_property
+    def shape(self) -> I64:
+        """For `_virtual_kernels`."""
+        return np.array(
+            [
+                self.page_bytes, self._short, self.rows_per_page, self.rows_per_key, self.key_stride,
+                self.row_bytes, self.payload_bytes,
+            ],
+            np.int64,
+        )  # fmt: skip
 
     def check_rows(self, rows: int) -> None:
         """ConfigError if a table cannot have so many rows."""
@@ -162,8 +177,10 @@ class _Size:
 class VirtualTable:
     """A `Table` of one shard, sorted by key, whose pages are those that `ShardWriter` would write.
 
-    Guarantee: row n is always the same for the same config, and a page never changes. Cost: a third of a second
-    per GB of pages, on one core. Memory: one read buffer per open shard, and 16 bytes for each `append`.
+    Guarantee: row n is always the same for the same config, and a page never changes. Payloads come again after
+    rows_per_page rows, keys and row numbers never. Memory: 16 bytes for each `append`, and for each open shard a
+    buffer of at most PAGES_AT_ONCE_MAX pages or BUFFER_BYTES_MAX. This is in no join's budget: it stands for the disk
+    and the system's cache of it, as the mapped files of a page store do.
 
     `append` makes it larger while joins read it, in the same thread or another. Open shards see that at their
     next look: `info`, `fences` and the version tell the new size at once, and addresses handed out stay good. A
@@ -259,8 +276,9 @@ class VirtualTable:
         size = config.payload_bytes
         text = np.empty(numbers.size * size, np.uint8)
         kernels.put_payloads(
-            np.ascontiguousarray(numbers, np.int64), np.uint64(config.seed), size, address_of(text)
-        )
+            np.ascontiguousarray(numbers, np.int64), config.rows_per_page, np.uint64(config.seed), size,
+            address_of(text),
+        )  # fmt: skip
         offsets = np.arange(numbers.size + 1, dtype=np.int32) * np.int32(size)
         payload = pa.StringArray.from_buffers(numbers.size, pa.py_buffer(offsets), pa.py_buffer(text))
         return pa.RecordBatch.from_arrays([pa.array(keys), pa.array(numbers), payload], schema=SCHEMA)
@@ -293,58 +311,55 @@ class VirtualFences:
         assert keys.fixed
         config, size = self._table.config, self._table.size
         first, last = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
-        kernels.locate(
-            keys.prefix, size.rows, size.first_row, size.first_page,
-            config.rows_per_page, config.rows_per_key, config.key_stride, first, last,
-        )  # fmt: skip
+        kernels.locate(keys.prefix, config.shape, size.rows, size.first_row, size.first_page, first, last)
         return first, last
 
 
 class VirtualShardReader:
-    """A `TableShard` whose pages are made by `fetch`, into a buffer that the next `fetch` uses again."""
+    """A `TableShard` whose pages are made by `fetch`, where the last ones stood. What they have in common is written
+    once; so the buffer is kept until `close`."""
 
     is_mapped = False
+    buffer_bytes = 0
 
     def __init__(self, table: VirtualTable) -> None:
-        self._table = table
+        config = table.config
+        self._table, self._shape = table, config.shape
         self.fences = VirtualFences(table)
-        self.seed = np.uint64(table.config.seed)
-        self.page_bytes = table.page_bytes
+        self.page_bytes = config.page_bytes
+        self.pages_at_once = max(1, min(PAGES_AT_ONCE_MAX, BUFFER_BYTES_MAX // config.page_bytes))
+        self._payload_seed, self._is_sealed = np.uint64(config.seed), config.sums
+        self.seed = self._payload_seed if config.sums else page_kernels.UNSEALED
         self._buffer = np.empty(0, np.uint8)
+        self._page_at: I64 = np.empty(0, np.int64)
+        self._drawn: I64 = np.empty(0, np.int64)
 
     @property
     def info(self) -> VirtualShardInfo:
         size = self._table.size
         return VirtualShardInfo(pages=size.pages, rows=size.rows)
 
-    @cached_property
-    def pages_at_once(self) -> int:
-        return read_buffer_bytes(self.page_bytes) // self.page_bytes
-
-    @property
-    def buffer_bytes(self) -> int:
-        return self.pages_at_once * self.page_bytes
-
     def let_go(self) -> None:
-        self._buffer = np.empty(0, np.uint8)
+        """The buffer is not the task's."""
 
     def prefetch(self, pages: I64) -> None:
         """Nothing: no page waits for a disk."""
 
     def fetch(self, pages: I64) -> I64:
         assert pages.size <= self.pages_at_once
-        config, size = self._table.config, self._table.size
-        if pages.size and not 0 <= int(pages.min()) <= int(pages.max()) < size.pages:
-            raise self.damaged(int(pages.max()), f"is not one of its {size.pages:,} pages")
-        if not self._buffer.size:
-            self._buffer = np.empty(self.buffer_bytes, np.uint8)
-        buffer = address_of(self._buffer)
-        kernels.make_pages(
-            buffer, config.page_bytes, config.layout.end_bytes, pages, size.rows, size.first_row, size.first_page,
-            config.rows_per_page, config.rows_per_key, config.key_stride, config.row_bytes, config.payload_bytes,
-            self.seed,
+        if not self._page_at.size:
+            self._buffer = np.empty(self.pages_at_once * self.page_bytes, np.uint8)
+            numbers = np.arange(self.pages_at_once, dtype=np.int64)
+            self._page_at = address_of(self._buffer) + self.page_bytes * numbers
+            self._drawn = np.full(self.pages_at_once, kernels.NOT_DRAWN, np.int64)
+        size = self._table.size
+        away = kernels.make_pages(
+            self._page_at, self._drawn, pages, self._shape, size.rows, size.first_row, size.first_page, size.pages,
+            self._payload_seed, self._is_sealed,
         )  # fmt: skip
-        return buffer + config.page_bytes * np.arange(pages.size, dtype=np.int64)
+        if away != kernels.NONE:
+            raise self.damaged(int(away), f"is not one of its {size.pages:,} pages")
+        return self._page_at[: pages.size]
 
     def damaged(self, page: int, what: str = "does not have the bytes that were made") -> CorruptionError:
         return CorruptionError(
@@ -354,3 +369,4 @@ class VirtualShardReader:
 
     def close(self) -> None:
         self._buffer = np.empty(0, np.uint8)
+        self._page_at = self._drawn = np.empty(0, np.int64)

@@ -15,7 +15,10 @@ from semistream.workloads.zipf import ZipfConfig, ZipfKeys
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """table_rows rows of row_bytes, rows_per_key of each key; a stream by Zipf's law; memory as a share of R's pages."""
+    """table_rows rows of row_bytes, rows_per_key of each key; a stream by Zipf's law; memory as a share of R's pages.
+
+    sums: does the table have checksums, which a run on the wall clock should pay for; see `VirtualTableConfig`.
+    """
 
     table_rows: int
     skew: float
@@ -25,6 +28,7 @@ class Point:
     stream_row_bytes: int = 20
     page_bytes: int = 8192
     seed: int = 0
+    sums: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.memory_share <= 64:
@@ -41,6 +45,7 @@ class Point:
                 rows_per_key=self.rows_per_key,
                 page_bytes=self.page_bytes,
                 seed=self.seed,
+                sums=self.sums,
             )
         )
 

@@ -44,12 +44,13 @@ MAKERS: Mapping[type, Callable[..., Any]] = {
 SHARDS = 3
 
 
-def _arrivals(numbers: list[int], first_id: int, *, fixed: bool, note: str = "") -> Arrivals:
+def _arrivals(numbers: list[int], first_id: int, *, fixed: bool, note: str = "", flags: int = 0) -> Arrivals:
     keys = key_column(numbers, fixed=fixed)
     ids = pa.array(range(first_id, first_id + len(numbers)), pa.int64())
     encoder = KeyEncoder([keys.type])
     notes = pa.array([note] * len(numbers), pa.string())
-    batch = pa.RecordBatch.from_arrays([ids, keys, notes], names=["id", "key", "note"])
+    yes = {f"flag {i}": pa.array([True] * len(numbers)) for i in range(flags)}
+    batch = pa.record_batch({"id": ids, "key": keys, "note": notes, **yes})
     return Arrivals(
         batch=batch, keys=encoder.encode([keys]), key_positions=(1,), encoder=encoder, shards=SHARDS
     )
@@ -117,6 +118,39 @@ class WaitingRoomContract:
         self._take(room, served)
         assert served == waited
         budget.check_invariants()
+
+    @pytest.mark.parametrize("fixed", [True, False])
+    @given(
+        rows=st.integers(1, 200),
+        note=st.sampled_from(["", "x" * 7, "x" * 100]),
+        flags=st.sampled_from([0, 1, 12]),
+        capacity_bytes=st.sampled_from([1200, 3000, 20_000]),
+        parts=st.lists(st.integers(1, 100), max_size=4),
+    )
+    def test_it_takes_as_many_rows_of_a_size_as_it_says(
+        self,
+        implementation: type,
+        fixed: bool,
+        rows: int,
+        note: str,
+        flags: int,
+        capacity_bytes: int,
+        parts: list[int],
+    ) -> None:
+        room = make(
+            MAKERS,
+            implementation,
+            budget=MemoryBudget(capacity_bytes),
+            capacity_bytes=capacity_bytes,
+            fixed=fixed,
+        )
+        alike = [28 * (400 + i) for i in range(rows)]  # texts of one length
+        arrivals, start = _arrivals(alike, 0, fixed=fixed, note=note, flags=flags), 0
+        for part in [*parts, rows]:
+            space, stop = room.space(arrivals.row_bytes), min(rows, start + part)
+            taken = room.put(arrivals, np.arange(start, stop)) if stop > start else 0
+            assert taken >= min(space, stop - start)
+            start += taken
 
     @pytest.mark.parametrize("fixed", [True, False])
     def test_a_row_that_never_fits_is_refused_or_waits_alone_where_it_is(

@@ -4,15 +4,17 @@ C. J. Hahn, S. G. Warren, J. London: Edited Synoptic Cloud Reports from Ships an
 Globe, 1982-1991. ORNL/CDIAC-77, NDP-026B, 1996. One ASCII file per month and for land or ocean.
 
 Where the layout comes from. The table of NDP-026B itself was not at hand. Its successor NDP-026C (Hahn and
-Warren, 1999) describes in table 9 of its readme an 80-character report whose first twenty items, above a
-dividing line, take exactly 56 characters: names, widths, ranges and codes for missing values below are from
-there. Two things agree with it: the documents of NDP-026B that were at hand (glossary: a 56-character
-report, IB, the extended codes CL=10,11 and CM=10,11,12; table 4: change codes 0..9, -1 for missing), and a
-published program that takes latitude and longitude of NDP-026B files from characters 10-14 and 15-19. A
-published reader of the longer records cuts all twenty items at the same places.
+Warren, 1999) describes in table 9 of its readme (cdiac.ess-dive.lbl.gov/ftp/ndp026c/ndp026c_readme.txt) an 80-character
+report whose first twenty items, above a dividing line, take exactly 56 characters: names, widths, ranges and codes
+for missing values below are from there. Three things agree with it. The documents of NDP-026B that were at hand
+(glossary: a 56-character report, IB, the extended codes CL=10,11 and CM=10,11,12; table 4: change codes 0..9, -1 for
+missing). A published program that was run on the files of NDP-026B, land and ocean (github.com/rashhub/
+AtmosphericCloudAnalysis, src/PreProcessing/CloudDataLoader.java, commit f21b662): it cuts all 23 fields where `FIELDS`
+does, from characters 1-2, the year, to 53-56, RI; and it trims blanks around numbers. A published reader of the longer
+records, which cuts the twenty items at the same places.
 
-Not checked, for want of the real files: whether numbers are padded with blanks or zeros (both are read;
-blanks are written), and whether all values of NDP-026B keep to the ranges of NDP-026C.
+Not checked, for want of the real files: whether some numbers are padded with zeros (blanks and zeros are read; blanks are
+written), and whether all values of NDP-026B keep to the ranges of NDP-026C.
 """
 
 from __future__ import annotations
