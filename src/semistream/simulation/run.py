@@ -84,14 +84,21 @@ def run(
             stream, arrivals, step_s=arrival_step_s, batch_rows=config.batch_rows, first_row=config.first_row
         )
     costs = DeviceCosts(config.device, table.page_bytes) if config.clock == "virtual" else None
-    join = start_join(table, shape, algorithm=config.algorithm, memory_bytes=config.memory_bytes, costs=costs)
+    join = start_join(
+        table,
+        shape,
+        algorithm=config.algorithm,
+        memory_bytes=config.memory_bytes,
+        costs=costs,
+        ordered=config.ordered,
+    )
     with join:
         virtual = VirtualClock(device=config.device, work=join.metrics)
         driver = Driver(
             join,
             feed,
             virtual if config.clock == "virtual" else WallClock(),
-            leaves_evenly=check_algorithm(config.algorithm).path == "planned",
+            leaves_evenly=check_algorithm(config.algorithm).path == "planned" and not config.ordered,
         )
         return _measured(driver, config, progress or (lambda done, total: None))
 
@@ -101,14 +108,13 @@ def is_cyclic(algorithm: str) -> bool:
 
 
 def _measured(driver: Driver, config: SimulationConfig, progress: Progress) -> Report:
-    metrics = driver.join.metrics
     while (
-        (metrics.rows_in < config.warm_up_rows or driver.cycles < config.warm_up_cycles)
+        (driver.rows < config.warm_up_rows or driver.cycles < config.warm_up_cycles)
         and driver.now_s() < config.warm_up_s
         and driver.advance()
     ):
-        progress(metrics.rows_in, config.rows)
-    warm_up_rows, warm_up_s = metrics.rows_in, driver.now_s()
+        progress(driver.rows, config.rows)
+    warm_up_rows, warm_up_s = driver.rows, driver.now_s()
     driver.cut()
     intervals: list[Interval] = []
     while len(intervals) < config.intervals:
@@ -124,6 +130,7 @@ def _measured(driver: Driver, config: SimulationConfig, progress: Progress) -> R
     final = driver.join.finish()
     return Report(
         algorithm=config.algorithm,
+        ordered=config.ordered,
         clock=config.clock,
         device=config.device,
         memory_bytes=config.memory_bytes,
