@@ -23,7 +23,7 @@ EXCHANGE_SHARE = 1 / 16  # of what is exchanged stays free, for the side that gr
 DISK_BUFFER_SHARE = 1 / 32
 DISK_BUFFER_BYTES_MAX = 4 << 20
 ORDERING_SHARE = 1 / 16
-ORDERING_SHARE_OF_QUEUES = 1 / 4  # many wait, so the output of many is held
+ORDERING_SHARE_OF_QUEUES = 1 / 2  # many wait, so the output of many is held
 ORDERING_OUTPUTS_MIN = 2  # batches of output that fit, if little else does
 
 

@@ -150,7 +150,7 @@ def _show_one(report: Report, comparison: Comparison | None) -> None:
     table.add_row("rows in the join", f"{report.waiting_rows:,.0f}", "")
     table.add_row("processing time", _time(report.processing_s), "")
     if report.ordered:
-        table.add_row("of that, held for the order", _time(report.held_s), "")
+        table.add_row("output held for the order", _time(report.held_s), "")
     if report.waiting_s or report.busy_s < report.seconds:
         table.add_row("waiting time", _time(report.waiting_s), "")
         table.add_row("idle", f"{1 - report.busy_s / report.seconds:.1%}", "")

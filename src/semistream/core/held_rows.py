@@ -14,9 +14,9 @@ from semistream.core.arrow import row_sizes
 from semistream.core.contracts import CHUNK_PAIRS_MAX, I64
 from semistream.core.turns import NUMBER, Turns
 
-# Beside its bytes: its number and size, what it needed if it was given up, what sorting takes for a moment, and what
-# its stream row's turn takes.
-ROW_BYTES = 48 + Turns.ROW_BYTES
+# Beside its bytes: its number and size, the order it is put out in or what it needed if it was given up, and what its
+# stream row's turn takes.
+ROW_BYTES = 32 + Turns.ROW_BYTES
 
 
 def row_charges(rows: pa.RecordBatch) -> I64:

@@ -22,9 +22,9 @@ from semistream.core.loop import Incoming, JoinShape, SemiStreamJoin
 from semistream.core.turns import NUMBER, Turns
 
 # Of the ordering's share of the memory:
-HELD_SHARE = 1 / 2  # may be held before output is given up
-KEPT_SHARE = 3 / 8  # is held after that
-EXPECTED_SHARE = 3 / 8  # may be taken by the output expected of the rows that are let in
+HELD_SHARE = 5 / 8  # may be held before output is given up
+KEPT_SHARE = 1 / 2  # is held after that
+EXPECTED_SHARE = 9 / 16  # may be taken by the output expected of the rows that are let in
 CHARGED_SHARE = 1 / 4  # may be taken by these rows themselves: what it comes to if all output were given up
 AGAIN_SHARE = 1 / 8  # of output is made anew at a time
 WINDOW_PART = 1 / 16  # of the rows in the window come in together when it was full
@@ -71,15 +71,14 @@ class OrderedJoin:
     Memory: `size_bytes`, and one output batch. A row is let in while what the rows in the window were charged, and what
     their output is expected to take, fit their shares; or if the window is empty. If the output takes more than
     expected, that of the youngest rows is given up: their stream rows are kept, which is what they were charged, and
-    come in again when it is their turn. The oldest row's output is not kept from going out, so it may be of any size.
+    come in again when it is their turn. The oldest row's output goes out whenever it is too much, so it may be of any size.
 
     Every row leaves in its turn. While the window is full nobody comes in, so by the contract of `AccessPath` repeated
     steps serve all who wait. Then the oldest row has left, and is out, or it was given up and comes in again, behind
-    nobody: its output goes straight through, so it is not given up twice. Either way the window moves.
+    nobody: its output is let out as it comes, and not given up twice. Either way the window moves.
 
-    What it costs: rows wait for those before them (`rows_held`, `held_row_steps`); fewer rows wait together; and what
-    was given up is done twice: `rows_rejoined` stream rows are counted again in all other counters, `rows_dropped`
-    output rows in rows_out. Per output row: a sort of its batch, and a copy or two if it is held.
+    What it costs: output is held (`rows_out_held_steps`); fewer rows wait together; and what was given up is done twice
+    (`rows_rejoined`, `rows_dropped`). Per output row: a sort of its batch, and a copy or two if it is held.
     """
 
     def __init__(
@@ -132,12 +131,12 @@ class OrderedJoin:
 
     def step(self) -> Iterator[pa.RecordBatch]:
         """The other phase: rows whose output was given up come in again, if it is their turn; and one read of R."""
+        self.metrics.rows_out_held_steps += self.metrics.rows_out_held
         if self._turns.is_given_up:
             yield from self._join_again()
         if self.metrics.rows_waiting:
             yield from self._sort_out(self._join.step())
         self._count()
-        self.metrics.held_row_steps += self.metrics.rows_held
         is_too_much = self._held.bytes > self._size_bytes * HELD_SHARE
         if self._turns.oldest - self._ready >= READY_ROWS or is_too_much:
             yield from self.settle()
@@ -236,5 +235,6 @@ class OrderedJoin:
         yield from self._sort_out(self._join.push(rows))
 
     def _count(self) -> None:
-        self.metrics.rows_held = self._turns.held
-        self.metrics.rows_held_peak = max(self.metrics.rows_held_peak, self._turns.held)
+        metrics = self.metrics
+        metrics.rows_held, metrics.rows_out_held = self._turns.held, self._held.rows
+        metrics.rows_out_held_peak = max(metrics.rows_out_held_peak, metrics.rows_out_held)

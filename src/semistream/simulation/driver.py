@@ -38,7 +38,7 @@ class Driver:
     waiting_max: int = 0
     _seen_s: float = 0.0
     _seen_waiting: int = 0
-    _seen_held: int = 0
+    _seen_out_held: int = 0
     _begun_s: float = 0.0
     _begun: JoinMetrics = field(default_factory=JoinMetrics)
 
@@ -128,14 +128,14 @@ class Driver:
         self._look(leaving=leaving)
 
     def _look(self, *, leaving: bool) -> None:
-        now_s, held = self.clock.now_s(), self.join.metrics.rows_held
-        waiting = self.join.metrics.rows_waiting + held
+        now_s, metrics = self.clock.now_s(), self.join.metrics
+        waiting, held = metrics.rows_waiting + metrics.rows_held, metrics.rows_out_held
         at_end = leaving and not self.leaves_evenly
         there = self._seen_waiting if at_end else (self._seen_waiting + waiting) / 2
-        held_there = self._seen_held if at_end else (self._seen_held + held) / 2
+        held_there = self._seen_out_held if at_end else (self._seen_out_held + held) / 2
         self.row_s += (now_s - self._seen_s) * there
         self.held_row_s += (now_s - self._seen_s) * held_there
-        self._seen_s, self._seen_waiting, self._seen_held = now_s, waiting, held
+        self._seen_s, self._seen_waiting, self._seen_out_held = now_s, waiting, held
         self.waiting_max = max(self.waiting_max, waiting)
 
     def _idle_until(self, moment_s: float) -> None:

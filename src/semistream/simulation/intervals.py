@@ -47,7 +47,7 @@ class Interval:
     """A part of a run. `counters` are those of this part alone; `waiting_max` is the most rows that waited at once.
 
     row_s: the sum of the time that rows spent in the join, which is the integral of how many were there.
-    held_row_s: the part of it that rows spent there after they had left the loop, since it was not their turn.
+    held_row_s: the sum of the time that output rows were held to keep the order of the stream.
     buffer_row_s: the sum of the time that rows spent in front of it since they arrived.
     """
 
@@ -69,6 +69,10 @@ class Interval:
         counters = self.counters
         gone = counters.rows_matched + counters.rows_unmatched
         return gone - counters.rows_held - counters.rows_rejoined
+
+    @property
+    def rows_out(self) -> int:
+        return self.counters.rows_out - self.counters.rows_dropped - self.counters.rows_out_held
 
     @property
     def service_rows_per_s(self) -> float:
@@ -148,9 +152,9 @@ class Report:
 
     @property
     def held_s(self) -> float:
-        """Of `processing_s`, the time after a row had left the loop, until its turn came."""
-        left = sum(interval.rows_left for interval in self.intervals)
-        return sum(interval.held_row_s for interval in self.intervals) / left if left else 0.0
+        """Mean time that an output row was held until its turn came, by Little's law."""
+        rows_out = sum(interval.rows_out for interval in self.intervals)
+        return sum(interval.held_row_s for interval in self.intervals) / rows_out if rows_out else 0.0
 
     @property
     def waiting_s(self) -> float:
