@@ -28,8 +28,10 @@ from semistream.core.exchange import Exchange, Reading
 from semistream.core.keys import KeyEncoder
 from semistream.core.loop import JoinShape, SemiStreamJoin
 from semistream.core.metrics import JoinMetrics
+from semistream.core.ordered import OrderedJoin, numbered, stream_columns
 from semistream.core.rows import RowLayout
 from semistream.core.shape import On, resolve_shape
+from semistream.core.turns import Turns
 from semistream.errors import ConfigError
 from semistream.front_stage.density import least_bytes
 from semistream.front_stage.page_columns import PageColumns
@@ -134,11 +136,16 @@ def check_algorithm(algorithm: str) -> Composition:
 
 
 def minimum_task_bytes(
-    table: Table, shards: list[int], algorithm: str = "adaptive", front_stage: str | None = None
+    table: Table,
+    shards: list[int],
+    algorithm: str = "adaptive",
+    front_stage: str | None = None,
+    *,
+    ordered: bool = False,
 ) -> int:
     """The least a task that serves these shards can work with, to within 2 %."""
-    chosen = with_front_stage(check_algorithm(algorithm), front_stage)
-    return memory_split.minimum_task_bytes(table, shards, chosen.shares)
+    shares = with_front_stage(check_algorithm(algorithm), front_stage).shares
+    return memory_split.minimum_task_bytes(table, shards, shares.ordered() if ordered else shares)
 
 
 def minimum_bytes(table: Table, tasks: int, algorithm: str = "adaptive") -> int:
@@ -178,12 +185,12 @@ def private_region(size_bytes: int) -> Region | None:
 class RunningJoin:
     """A composed join and what has to be closed after it. Use as a context manager.
 
-    `push` batches, `flush` at the end; see `SemiStreamJoin`, which is `loop`.
+    `push` batches, `flush` at the end; see `SemiStreamJoin`, which is `loop`, or `OrderedJoin`.
     """
 
     def __init__(
         self,
-        loop: SemiStreamJoin,
+        loop: SemiStreamJoin | OrderedJoin,
         front: FrontStage,
         path: AccessPath,
         room: WaitingRoom,
@@ -244,11 +251,13 @@ def start_join(
     region_source: RegionSource = private_region,
     identity: str = "",
     costs: ReadCosts | None = None,
+    ordered: bool = False,
 ) -> RunningJoin:
     """Puts the parts of `algorithm` together over some shards (default: all) of the table; with another front stage
     than its own, if one is named. `lookup_position` is the place in the queue of the key that HYBRIDJOIN looks up, counted
     from where rows come in: 1 is the oldest, 0.15 best under load shedding. With `max_delay_s`, no row of `adaptive` waits
     longer than that by the clock `now`, as long as somebody calls `push` or `serve_due`.
+    With `ordered`, output comes in the stream's order, at a cost in waiting: see `OrderedJoin`.
 
     Guarantee: all the join holds at any time fits `memory_bytes`. Where `region_source` has no memory for
     the front stage (another attempt of the same task uses it), the join runs without one.
@@ -259,6 +268,8 @@ def start_join(
             f"max_delay_s={max_delay_s} with algorithm={algorithm!r}: only adaptive bounds how long a row waits.",
             hint="choose adaptive and more than 0 seconds, or leave max_delay_s out.",
         )
+    if ordered:
+        chosen = replace(chosen, shares=chosen.shares.ordered())
     mine = list(range(table.shards)) if shards is None else shards
     check_memory(chosen.shares, table, mine, memory_bytes)
     budget, metrics = MemoryBudget(memory_bytes), JoinMetrics()
@@ -268,10 +279,14 @@ def start_join(
     split = MemorySplit.of(chosen.shares, memory_bytes, budget.held_bytes, table.page_bytes)
     input_buffer = InputBuffer(budget, chosen.shares.input_buffer_bytes(memory_bytes))
     budget.reserve("output", split.output_bytes)
-    front = parts.front_stage(shape, split, region_source, identity)
+    ordering = budget.reserve("ordering", split.ordering_bytes)
+    turns = Turns(stream_columns(shape)) if ordered else None
+    joined = numbered(shape) if turns else shape
+    front = parts.front_stage(joined, split, region_source, identity)
     parts.share_out(split)
-    join = SemiStreamJoin(
-        shape,
+    loop: SemiStreamJoin | OrderedJoin
+    loop = join = SemiStreamJoin(
+        joined,
         encoder=KeyEncoder([shape.output_schema.field(i).type for i in shape.key_positions]),
         front_stage=front,
         waiting_room=room,
@@ -279,10 +294,14 @@ def start_join(
         budget=budget,
         metrics=metrics,
         output_bytes=split.output_bytes,
+        departures=turns,
     )
-    return RunningJoin(
-        join, front, path, room, input_buffer, path.is_due if isinstance(path, Sweep) else _never
-    )
+    if turns:
+        loop = OrderedJoin(
+            join, shape, turns=turns, size_bytes=ordering.size_bytes, output_bytes=split.output_bytes
+        )
+    is_due = path.is_due if isinstance(path, Sweep) else _never
+    return RunningJoin(loop, front, path, room, input_buffer, is_due)
 
 
 class _Parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from semistream.access_path.planned import row_address_bytes
 from semistream.access_path.segments import ADDRESS_BYTES, row_addresses
@@ -22,6 +22,9 @@ WAITING_BYTES_MAX = 64 << 20
 EXCHANGE_SHARE = 1 / 16  # of what is exchanged stays free, for the side that grows
 DISK_BUFFER_SHARE = 1 / 32
 DISK_BUFFER_BYTES_MAX = 4 << 20
+ORDERING_SHARE = 1 / 16
+ORDERING_SHARE_OF_QUEUES = 1 / 2  # many wait, so the output of many is held
+ORDERING_OUTPUTS_MIN = 2  # batches of output that fit, if little else does
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,7 @@ class Shares:
     input_buffer: float = 0.0  # for rows that nobody has looked at yet
     caches_pages: bool = False
     has_slots: bool = False  # one for every partition of R
+    ordering: float = 0.0  # for output before its turn
 
     def front_stage_bytes_min(self, table: Table, shards: list[int]) -> int:
         if self.caches_pages:
@@ -46,6 +50,15 @@ class Shares:
 
     def input_buffer_bytes(self, total_bytes: int) -> int:
         return int(total_bytes * self.input_buffer)
+
+    def ordering_bytes(self, total_bytes: int, output_bytes: int) -> int:
+        least = ORDERING_OUTPUTS_MIN * output_bytes
+        return max(int(total_bytes * self.ordering), least) if self.ordering else 0
+
+    def ordered(self) -> Shares:
+        """The same, with output in the order of the stream."""
+        queues = self.waiting_room is None
+        return replace(self, ordering=ORDERING_SHARE_OF_QUEUES if queues else ORDERING_SHARE)
 
     def pages(self, table: Table, total_bytes: int) -> int:
         """b of the papers, in pages."""
@@ -60,6 +73,7 @@ class MemorySplit:
     waiting_bytes: int
     output_bytes: int
     front_stage_bytes: int
+    ordering_bytes: int = 0
 
     @classmethod
     def of(cls, shares: Shares, total_bytes: int, path_bytes: int, page_bytes: int) -> MemorySplit:
@@ -68,6 +82,8 @@ class MemorySplit:
             total_bytes * OUTPUT_SHARE, max(OUTPUT_BYTES_MIN, page_bytes), max(OUTPUT_BYTES_MAX, page_bytes)
         )
         left = total_bytes - path_bytes - output - shares.input_buffer_bytes(total_bytes)
+        ordering = shares.ordering_bytes(total_bytes, output)
+        left -= ordering
         if shares.exchanged:
             front = waiting = left
         elif shares.front_stage is None:
@@ -84,6 +100,7 @@ class MemorySplit:
             waiting_bytes=waiting,
             output_bytes=output,
             front_stage_bytes=front // 8 * 8,
+            ordering_bytes=ordering,
         )
 
     def is_enough(self, front_stage_bytes_min: int) -> bool:

@@ -50,3 +50,10 @@ def test_errors_in_words() -> None:
     assert_explained(semistream("bench", "--part", "grid"), "--core")
     assert_explained(semistream("bench", "--core", "--part", "nothing"), "nothing", "grid")
     assert_explained(semistream("bench", "--core", "--large"), "--large")
+
+
+def test_the_order_of_the_stream_and_what_it_costs() -> None:
+    ran = semistream("simulate", *SMALL, "--algorithm", "hybridjoin", "--ordered")
+    assert ran.returncode == 0, ran.stderr
+    for text in ("stream's order", "output held for the order", "no model"):
+        assert text in ran.stdout

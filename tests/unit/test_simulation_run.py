@@ -126,3 +126,32 @@ def test_impossible_runs_are_refused() -> None:
         run(POINT.table, replace(source, rows=0), config_for("adaptive"))
     with pytest.raises(ConfigError, match="memory_share"):
         Point(table_rows=10, skew=1.0, memory_share=0)
+
+
+@pytest.mark.parametrize("algorithm", ["adaptive", "meshjoin", "chybridjoin"])
+def test_the_order_of_the_stream_has_its_price(algorithm: str) -> None:
+    """Rows are in the join until they are really out, and what they wait for others is told."""
+    memory = minimum_task_bytes(POINT.table, [0], algorithm, ordered=True) + 300_000
+    source = POINT.stream
+    assert isinstance(source, RowFunction)
+    config = config_for(algorithm, memory_bytes=memory, ordered=True)
+    report = run(POINT.table, replace(source, rows=7_000), config)
+    assert report.ordered
+    assert 0 < report.held_s < report.processing_s  # one output row each
+    assert report.counters.rows_out_held_steps > 0
+    assert report.final.rows_out_held_peak > 0
+    for interval in report.intervals:
+        assert 0 <= interval.held_row_s <= interval.row_s <= interval.seconds * interval.waiting_max
+    as_it_comes = run(POINT.table, POINT.stream, replace(config, ordered=False))
+    assert (as_it_comes.held_s, as_it_comes.counters.rows_out_held_steps) == (0.0, 0)
+
+
+def test_an_ordered_stream_that_ends_ends_with_everyone_out() -> None:
+    source = POINT.stream
+    assert isinstance(source, RowFunction)
+    memory = minimum_task_bytes(POINT.table, [0], "hybridjoin", ordered=True)
+    config = config_for("hybridjoin", ordered=True, memory_bytes=memory, intervals=100)
+    report = run(POINT.table, replace(source, rows=4_500), config)
+    assert report.final.rows_in - report.final.rows_rejoined == 4_500
+    assert (report.final.rows_waiting, report.final.rows_held) == (0, 0)
+    assert report.warm_up_rows + sum(each.rows_left for each in report.intervals) >= 4_500 - 3_000

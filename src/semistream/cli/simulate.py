@@ -53,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help=f"memory, as a share of the table{_DEFAULT}",
     )
+    add("--ordered", action="store_true", help="keep the order of the stream in the output")
     add("--clock", choices=("virtual", "wall"), default="virtual", help=f"the clock{_DEFAULT}")
     add(
         "--device",
@@ -95,6 +96,7 @@ def _one(arguments: argparse.Namespace, algorithm: str) -> None:
     warm_up = arguments.warm_up_rows
     config = SimulationConfig(
         algorithm=algorithm,
+        ordered=arguments.ordered,
         memory_bytes=point.memory_bytes,
         clock=arguments.clock,
         device=_device(arguments.device),
@@ -120,7 +122,7 @@ def _one(arguments: argparse.Namespace, algorithm: str) -> None:
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     comparison = None
-    if algorithm in PREDICTABLE:
+    if algorithm in PREDICTABLE and not arguments.ordered:
         comparison = compare(report, point.table, point.profile, rows_per_key=point.rows_per_key)
     if arguments.json:
         found = None if comparison is None else comparison.to_dict()
@@ -131,8 +133,9 @@ def _one(arguments: argparse.Namespace, algorithm: str) -> None:
 
 def _show_one(report: Report, comparison: Comparison | None) -> None:
     rate, out = report.service_rate, console()
+    order = ", in the stream's order," if report.ordered else ""
     out.print(
-        f"{report.algorithm} in {format_bytes(report.memory_bytes)}, {report.rows:,} rows after {report.warm_up_rows:,} "
+        f"{report.algorithm}{order} in {format_bytes(report.memory_bytes)}, {report.rows:,} rows after {report.warm_up_rows:,} "
         f"of warm-up, {report.clock} clock, {report.device.name}",
         soft_wrap=True,
         markup=False,
@@ -149,6 +152,8 @@ def _show_one(report: Report, comparison: Comparison | None) -> None:
     table.add_row("hit ratio", f"{report.hit_ratio:.1%}", hits_text)
     table.add_row("rows in the join", f"{report.waiting_rows:,.0f}", "")
     table.add_row("processing time", _time(report.processing_s), "")
+    if report.ordered:
+        table.add_row("output held for the order", _time(report.held_s), "")
     if report.waiting_s or report.busy_s < report.seconds:
         table.add_row("waiting time", _time(report.waiting_s), "")
         table.add_row("idle", f"{1 - report.busy_s / report.seconds:.1%}", "")

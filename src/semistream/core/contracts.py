@@ -84,6 +84,9 @@ class StreamRows(Protocol):
 
     def take(self, index: I64) -> pa.RecordBatch: ...
 
+    def numbers(self, position: int, index: I64) -> I64:
+        """Of one column, of 64-bit integers without nulls."""
+
 
 class BatchRows:
     """The rows of one batch."""
@@ -98,6 +101,9 @@ class BatchRows:
     def take(self, index: I64) -> pa.RecordBatch:
         whole = index.size == self._batch.num_rows and is_identity(index)
         return self._batch if whole else self._batch.take(pa.array(index))
+
+    def numbers(self, position: int, index: I64) -> I64:
+        return self._batch.column(position).to_numpy()[index]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -29,6 +29,7 @@ from semistream.core.contracts import (
     Matches,
     WaitingRoom,
 )
+from semistream.core.departures import Departures, Unobserved
 from semistream.core.keys import KeyEncoder
 from semistream.core.metrics import JoinMetrics
 from semistream.core.output import JoinColumns, Output
@@ -86,10 +87,12 @@ class SemiStreamJoin:
         budget: MemoryBudget,
         metrics: JoinMetrics,
         output_bytes: int,
+        departures: Departures | None = None,
     ) -> None:
         self._shape, self._encoder, self._kind = shape, encoder, shape.kind
         self._front, self._room, self._path = front_stage, waiting_room, access_path
         self.budget, self.metrics = budget, metrics
+        self._departures = departures or Unobserved()
         self._output = Output(
             shape.output_schema.names,
             shape.value_fields,
@@ -132,6 +135,7 @@ class SemiStreamJoin:
             yield from self._emit_matches(matches)
             self._front.admit(matches, self._path_columns)
             self._count_leaving(matches)
+            self._departures.served(matches)
         self._front.adapt(self._path.cycles)
 
     def settle(self) -> Iterator[pa.RecordBatch]:
@@ -168,6 +172,7 @@ class SemiStreamJoin:
         kernels.select_misses(answers.entries, at, misses)
         taken = self._room.put(arrivals, misses) if misses.size else 0
         self._count_arrivals(answers, taken)
+        self._departures.answered(arrivals, at, answers)
         incoming.at += answers.entries.size
         if taken < misses.size:
             # Larger than the room expected. They ask again, since reading R may bring their keys to the front stage.

@@ -16,6 +16,11 @@ class JoinMetrics:
     Bytes are the highest value of the run, summed over tasks. `lookups` and `scans` count how often a shard was
     read by picking pages or by reading through; `read_ns` is the time that took, `cpu_ns` the process's.
 
+    Where output keeps the order of the stream: `rows_held` stream rows have left the loop before their turn, and
+    `rows_out_held` output rows are held, at most `rows_out_held_peak` at once; `rows_out_held_steps` adds them up over the
+    steps. `rows_rejoined` stream rows had more output than could be held and came in again: all other counters count
+    them again, and rows_out the `rows_dropped` output rows.
+
     What virtual time is made of (`cost_model.clock`): `steps` of the loop; `read_requests` for stretches of pages,
     `random_reads` of them at another place than where the last one ended, `random_reads_overlapped` with
     many in flight; `probes` of H_R and H_S; `appends` to and `removals` from H_S and Q; master rows `switched` into
@@ -28,6 +33,12 @@ class JoinMetrics:
     rows_unmatched: int = 0
     rows_waiting: int = 0
     rows_shed: int = 0
+    rows_held: int = 0
+    rows_out_held: int = 0
+    rows_out_held_peak: int = 0
+    rows_out_held_steps: int = 0
+    rows_rejoined: int = 0
+    rows_dropped: int = 0
     null_keys: int = 0
     hits: int = 0
     negative_hits: int = 0

@@ -21,6 +21,7 @@ from typing import Literal
 import pyarrow as pa
 
 from semistream.core.loop import Incoming, SemiStreamJoin
+from semistream.core.ordered import OrderedJoin
 from semistream.errors import ConfigError
 from semistream.shedding.spill import Spill
 from semistream.waiting_room.queue_room import QueueRoom
@@ -41,7 +42,14 @@ class SheddingJoin:
     000 Algorithm 1 (the outer loop) and 2.
     """
 
-    def __init__(self, join: SemiStreamJoin, room: QueueRoom, spill: Spill, *, strategy: Strategy) -> None:
+    def __init__(
+        self, join: SemiStreamJoin | OrderedJoin, room: QueueRoom, spill: Spill, *, strategy: Strategy
+    ) -> None:
+        if isinstance(join, OrderedJoin):
+            raise ConfigError(
+                "a join with ordered=True cannot shed: what is shed is joined late, and all after it would wait for it.",
+                hint="start the join without ordered=, or let the stream wait.",
+            )
         if strategy not in STRATEGIES:
             raise ConfigError(
                 f"strategy={strategy!r} is not known.", hint=f"choose one of: {', '.join(STRATEGIES)}."

@@ -19,6 +19,7 @@ class SimulationConfig:
     Parameters
     ----------
     algorithm, how: a name in `joins.ALGORITHMS`, and a kind of join.
+    ordered: whether output keeps the order of the stream. A row is in the join until its turn has come.
     memory_bytes: what the join may hold.
     clock: "virtual" charges the counters to `device`; "wall" takes the time that passes here.
     device: on the wall clock it is only what predictions are made for.
@@ -36,6 +37,7 @@ class SimulationConfig:
 
     algorithm: str = "adaptive"
     how: str = "inner"
+    ordered: bool = False
     memory_bytes: int
     clock: ClockName = "virtual"
     device: DeviceProfile = NVME

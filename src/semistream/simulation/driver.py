@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,9 @@ class Driver:
     """The clock is looked at before and after each phase of the loop: rows enter evenly over the phase in which
     they do, and leave at the end of the step that serves them. A step that reads many pages for all who wait serves
     them one after the other (`leaves_evenly`).
+
+    Where output keeps the order of the stream, a row is there until its turn has come: until it and all before it have
+    left the loop.
     """
 
     join: RunningJoin
@@ -28,11 +32,13 @@ class Driver:
     clock: Clock
     leaves_evenly: bool = False
     row_s: float = 0.0
+    held_row_s: float = 0.0
     buffer_row_s: float = 0.0
     idle_s: float = 0.0
     waiting_max: int = 0
     _seen_s: float = 0.0
     _seen_waiting: int = 0
+    _seen_out_held: int = 0
     _begun_s: float = 0.0
     _begun: JoinMetrics = field(default_factory=JoinMetrics)
 
@@ -43,7 +49,8 @@ class Driver:
     @property
     def rows(self) -> int:
         """Taken since the last cut."""
-        return self.join.metrics.rows_in - self._begun.rows_in
+        metrics, begun = self.join.metrics, self._begun
+        return metrics.rows_in - metrics.rows_rejoined - (begun.rows_in - begun.rows_rejoined)
 
     @property
     def cycles(self) -> int:
@@ -62,7 +69,7 @@ class Driver:
         arrived = self.feed.take(self.clock.now_s())
         if arrived is not None:
             self._take_in(arrived)
-        elif self.join.metrics.rows_waiting:
+        elif self.join.metrics.rows_waiting or self.join.metrics.rows_held:
             self._step()
             self._settle()
         elif (next_s := self.feed.next_s()) < math.inf:
@@ -78,24 +85,25 @@ class Driver:
         metrics.cycles = self.join.path.cycles
         counters = difference(metrics, self._begun)
         interval = Interval(
-            rows=counters.rows_in,
+            rows=counters.rows_in - counters.rows_rejoined,
             seconds=self.seconds,
             idle_s=self.idle_s,
             row_s=self.row_s,
+            held_row_s=self.held_row_s,
             buffer_row_s=self.buffer_row_s,
             waiting_max=self.waiting_max,
             counters=counters,
         )
         self._begun = JoinMetrics(**{name: getattr(metrics, name) for name in METRIC_NAMES})
         self._begun_s = self._seen_s
-        self.row_s = self.buffer_row_s = self.idle_s = 0.0
+        self.row_s = self.held_row_s = self.buffer_row_s = self.idle_s = 0.0
         self.waiting_max = self._seen_waiting
         return interval
 
     # -- inside ------------------------------------------------------------------------------------------
 
     def _take_in(self, arrived: Arrived) -> None:
-        inner = self.join.loop
+        inner: Any = self.join.loop  # either kind lets in what it received itself
         incoming = inner.receive(arrived.rows)
         while incoming.left:
             before_s, at = self._seen_s, incoming.at
@@ -122,11 +130,14 @@ class Driver:
         self._look(leaving=leaving)
 
     def _look(self, *, leaving: bool) -> None:
-        now_s, waiting = self.clock.now_s(), self.join.metrics.rows_waiting
+        now_s, metrics = self.clock.now_s(), self.join.metrics
+        waiting, held = metrics.rows_waiting + metrics.rows_held, metrics.rows_out_held
         at_end = leaving and not self.leaves_evenly
         there = self._seen_waiting if at_end else (self._seen_waiting + waiting) / 2
+        held_there = self._seen_out_held if at_end else (self._seen_out_held + held) / 2
         self.row_s += (now_s - self._seen_s) * there
-        self._seen_s, self._seen_waiting = now_s, waiting
+        self.held_row_s += (now_s - self._seen_s) * held_there
+        self._seen_s, self._seen_waiting, self._seen_out_held = now_s, waiting, held
         self.waiting_max = max(self.waiting_max, waiting)
 
     def _idle_until(self, moment_s: float) -> None:

@@ -47,6 +47,7 @@ class Interval:
     """A part of a run. `counters` are those of this part alone; `waiting_max` is the most rows that waited at once.
 
     row_s: the sum of the time that rows spent in the join, which is the integral of how many were there.
+    held_row_s: the sum of the time that output rows were held to keep the order of the stream.
     buffer_row_s: the sum of the time that rows spent in front of it since they arrived.
     """
 
@@ -54,6 +55,7 @@ class Interval:
     seconds: float
     idle_s: float
     row_s: float
+    held_row_s: float
     buffer_row_s: float
     waiting_max: int
     counters: JoinMetrics
@@ -64,7 +66,13 @@ class Interval:
 
     @property
     def rows_left(self) -> int:
-        return self.counters.rows_matched + self.counters.rows_unmatched
+        counters = self.counters
+        gone = counters.rows_matched + counters.rows_unmatched
+        return gone - counters.rows_held - counters.rows_rejoined
+
+    @property
+    def rows_out(self) -> int:
+        return self.counters.rows_out - self.counters.rows_dropped - self.counters.rows_out_held
 
     @property
     def service_rows_per_s(self) -> float:
@@ -88,6 +96,7 @@ class Report:
     """A run. `final` are the counters of all of it, warm-up included, with what the join held at its end."""
 
     algorithm: str
+    ordered: bool
     clock: str
     device: DeviceProfile
     memory_bytes: int
@@ -142,6 +151,12 @@ class Report:
         return sum(interval.row_s for interval in self.intervals) / left if left else 0.0
 
     @property
+    def held_s(self) -> float:
+        """Mean time that an output row was held until its turn came, by Little's law."""
+        rows_out = sum(interval.rows_out for interval in self.intervals)
+        return sum(interval.held_row_s for interval in self.intervals) / rows_out if rows_out else 0.0
+
+    @property
     def waiting_s(self) -> float:
         return sum(interval.buffer_row_s for interval in self.intervals) / self.rows if self.rows else 0.0
 
@@ -159,6 +174,7 @@ class Report:
         rate = self.service_rate
         return {
             "algorithm": self.algorithm,
+            "ordered": self.ordered,
             "clock": self.clock,
             "device": self.device.name,
             "memory_bytes": self.memory_bytes,
@@ -170,6 +186,7 @@ class Report:
             "rows_per_s_plus_minus": rate.plus_minus,
             "hit_ratio": self.hit_ratio,
             "processing_s": self.processing_s,
+            "held_s": self.held_s,
             "waiting_s": self.waiting_s,
             "waiting_rows": self.waiting_rows,
             "counters": asdict(self.counters),

@@ -91,13 +91,15 @@ def run(
         algorithm=config.algorithm,
         memory_bytes=config.memory_bytes,
         costs=costs,
+        ordered=config.ordered,
         max_delay_s=None if math.isinf(config.max_delay_s) else config.max_delay_s,
         now=lambda: clock.now_s(),
     )
     with join:
         virtual = VirtualClock(device=config.device, work=join.metrics)
         clock: Clock = virtual if config.clock == "virtual" else WallClock()
-        driver = Driver(join, feed, clock, leaves_evenly=check_algorithm(config.algorithm).path == "planned")
+        leaves_evenly = check_algorithm(config.algorithm).path == "planned" and not config.ordered
+        driver = Driver(join, feed, clock, leaves_evenly=leaves_evenly)
         return _measured(driver, config, progress or (lambda done, total: None))
 
 
@@ -106,14 +108,13 @@ def is_cyclic(algorithm: str) -> bool:
 
 
 def _measured(driver: Driver, config: SimulationConfig, progress: Progress) -> Report:
-    metrics = driver.join.metrics
     while (
-        (metrics.rows_in < config.warm_up_rows or driver.cycles < config.warm_up_cycles)
+        (driver.rows < config.warm_up_rows or driver.cycles < config.warm_up_cycles)
         and driver.now_s() < config.warm_up_s
         and driver.advance()
     ):
-        progress(metrics.rows_in, config.rows)
-    warm_up_rows, warm_up_s = metrics.rows_in, driver.now_s()
+        progress(driver.rows, config.rows)
+    warm_up_rows, warm_up_s = driver.rows, driver.now_s()
     driver.cut()
     intervals: list[Interval] = []
     while len(intervals) < config.intervals:
@@ -129,6 +130,7 @@ def _measured(driver: Driver, config: SimulationConfig, progress: Progress) -> R
     final = driver.join.finish()
     return Report(
         algorithm=config.algorithm,
+        ordered=config.ordered,
         clock=config.clock,
         device=config.device,
         memory_bytes=config.memory_bytes,

@@ -188,6 +188,7 @@ class WaitingRoomContract:
         rows = waiting.rows.take(waiting.order)
         assert rows.num_rows == expected
         ids = np.asarray(rows.column(0))
+        assert waiting.rows.numbers(0, waiting.order).tolist() == ids.tolist()
         column = rows.column(1)
         shards = KeyEncoder([column.type]).shards([column], SHARDS)
         for k, text in enumerate(texts):

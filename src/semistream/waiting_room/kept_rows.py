@@ -50,9 +50,12 @@ class KeptRows:
     def take(self, index: I64) -> pa.RecordBatch:
         if len(self._chunks) == 1:
             return self._chunks[0].take(pa.array(index))
-        if self._table is None:
-            self._table = pa.Table.from_batches(self._chunks)
-        return self._table.take(pa.array(index)).combine_chunks().to_batches()[0]
+        return self._whole.take(pa.array(index)).combine_chunks().to_batches()[0]
+
+    def numbers(self, position: int, index: I64) -> I64:
+        if len(self._chunks) == 1:
+            return self._chunks[0].column(position).to_numpy()[index]
+        return self._whole.column(position).take(pa.array(index)).to_numpy()
 
     def append(self, batch: pa.RecordBatch) -> int:
         """Adds a batch behind the others; the number of its first row, counted with those that are gone."""
@@ -93,6 +96,12 @@ class KeptRows:
             self._chunks[-2:] = [pa.concat_batches(last)]
             self._sizes[-2:] = [np.concatenate(self._sizes[-2:])]
             self._changed()
+
+    @property
+    def _whole(self) -> pa.Table:
+        if self._table is None:
+            self._table = pa.Table.from_batches(self._chunks)
+        return self._table
 
     def _changed(self) -> None:
         self._table = self._pair_bytes = None
