@@ -32,9 +32,11 @@ def arrivals(numbers: list[int], first_id: int = 0, *, fixed: bool = True, shard
     )
 
 
-def swept(capacity: int = 1 << 20, *, shards: int = 1, now: Any = lambda: 0.0) -> SweptRoom:
+def swept(
+    capacity: int = 1 << 20, *, shards: int = 1, parts: int = PARTS, now: Any = lambda: 0.0
+) -> SweptRoom:
     opened: Any = {shard: EvenShard(64) for shard in range(shards)}
-    room = SweptRoom(MemoryBudget(capacity), lambda: capacity, opened, parts=PARTS, now=now)
+    room = SweptRoom(MemoryBudget(capacity), lambda: capacity, opened, parts=parts, now=now)
     room.is_swept = True
     return room
 
@@ -124,13 +126,12 @@ def test_no_more_rows_than_it_is_told() -> None:
 def test_a_room_that_is_swept_holds_more_rows_in_the_same_bytes() -> None:
     held = {}
     for is_swept in (False, True):
-        room = swept(1 << 20)
+        room = swept(4 << 20, parts=64)
         room.is_swept = is_swept
         start = 0
-        while (space := room.space(25.0)) > 0:
-            start += put(
-                room, arrivals([(i * 2654435761) % (1 << 60) for i in range(start, start + space)], start)
-            )
+        while (space := room.space(25.0)) > 1:
+            numbers = [(i * 2654435761) % (1 << 60) for i in range(start, start + space)]
+            start += put(room, arrivals(numbers, start))
         held[is_swept] = room.count
     assert held[True] > 2.5 * held[False]
 
@@ -140,7 +141,7 @@ def test_a_room_that_shrinks_below_what_it_holds_empties_in_large_parts() -> Non
     shards: Any = {0: EvenShard(64)}
     room = SweptRoom(MemoryBudget(1 << 20), lambda: capacity[0], shards, parts=PARTS)
     room.is_swept = True
-    while (space := room.space(25.0)) > 0:
+    while (space := room.space(25.0)) > 1:
         put(room, arrivals(spread(space)))
     before = room.count
     capacity[0] //= 2
