@@ -49,11 +49,14 @@ JOIN_KINDS = {
 }
 
 
+# What follows is made anew for every step or batch. It is not to be changed either, but a frozen dataclass takes four
+# times as long to make.
+
 MISS = 0
 NULL_KEY = -1
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class Answers:
     """What the front stage knows of the keys of some rows in a row: MISS, NULL_KEY, or an entry that it can turn
     into pairs.
@@ -130,7 +133,7 @@ class Arrivals:
         return self.encoder.shards(columns, self.shards)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class ChunkLimit:
     """How large one output batch may grow: `bytes` in all, of which a pair takes `pair_bytes` of its stream
     row beside its master row. A single pair may exceed it."""
@@ -148,7 +151,7 @@ class ChunkLimit:
         return ChunkLimit(bytes=self.bytes, pair_bytes=self.pair_bytes[row:]) if row else self
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class Pairs:
     """Output rows: stream row `stream_index[i]` with the master row at `row_at[i]` (0: without one).
 
@@ -159,10 +162,10 @@ class Pairs:
     row_at: I64
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class Waiting:
     """Who waits, by key: distinct keys, and the rows `order[starts[k]:starts[k + 1]]` of `rows` wait for key k,
-    which is in the table's shard `shards[k]`."""
+    which is in the table's shard `shards[k]`. Good until the room is asked again."""
 
     rows: StreamRows
     keys: KeyBatch
@@ -176,7 +179,7 @@ class Waiting:
         return np.diff(self.starts)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class Matches:
     """What one read of R brought for the waiting keys first_key..stop_key-1, described by arrays of that length.
 
