@@ -49,8 +49,8 @@ JOIN_KINDS = {
 }
 
 
-# What follows is made anew for every step or batch. It is not to be changed either, but a frozen dataclass takes four
-# times as long to make.
+# What follows is made anew for every step or batch. It is not to be changed either, but a frozen dataclass takes more
+# than twice as long to make.
 
 MISS = 0
 NULL_KEY = -1
@@ -61,13 +61,15 @@ class Answers:
     """What the front stage knows of the keys of some rows in a row: MISS, NULL_KEY, or an entry that it can turn
     into pairs.
 
-    `present` rows are known to match, `absent` rows are known not to, `nulls` have a null key.
+    `present` rows are known to match, `absent` rows are known not to, `nulls` have a null key. `probes` rows were looked
+    up to know it, which takes time; none where nothing can be found.
     """
 
     entries: I64
     present: int
     absent: int
     nulls: int
+    probes: int
 
     @property
     def misses(self) -> int:

@@ -28,7 +28,7 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(kw_only=True, eq=False)  # frozen ones take much longer to make, and each small step makes some
+@dataclass(kw_only=True, eq=False)  # not frozen, since each small step makes some
 class KeyBatch:
     """The keys of n rows. `valid[i]` is False where any part of key i is null: such a key matches nothing.
 

@@ -188,7 +188,7 @@ class SemiStreamJoin:
     def _count_arrivals(self, answers: Answers, taken: int) -> None:
         """Everyone who was answered, and those who wait now; the others will ask again."""
         metrics = self.metrics
-        metrics.probes += answers.entries.size
+        metrics.probes += answers.probes
         metrics.rows_in += answers.present + answers.absent + answers.nulls + taken
         metrics.hits += answers.present + answers.absent
         metrics.negative_hits += answers.absent

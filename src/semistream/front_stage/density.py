@@ -85,7 +85,7 @@ class DensityFrontStage:
             keys.prefix, keys.valid, keys.hashes, keys.offsets, keys.data_address, start, misses_max, entries,
         )  # fmt: skip
         self._count_rows(present + absent)
-        return Answers(entries=entries[:probed], present=present, absent=absent, nulls=nulls)
+        return Answers(entries=entries[:probed], present=present, absent=absent, nulls=nulls, probes=probed)
 
     def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
         state = np.zeros(3, np.int64)

@@ -31,7 +31,7 @@ class NoFrontStage:
     def probe(self, keys: KeyBatch, start: int, misses_max: int) -> Answers:
         entries = np.empty(keys.prefix.size - start, np.int64)
         answered, nulls = kernels.miss_all(keys.valid, start, misses_max, entries)
-        return Answers(entries=entries[:answered], present=0, absent=0, nulls=nulls)
+        return Answers(entries=entries[:answered], present=0, absent=0, nulls=nulls, probes=0)
 
     def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
         if kind.absent:
