@@ -178,7 +178,7 @@ class Waiting:
     @property
     def sightings(self) -> I64:
         """f of the papers: how many stream rows wait for each key."""
-        return np.diff(self.starts)
+        return self.starts[1:] - self.starts[:-1]
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -204,12 +204,14 @@ class Matches:
 
     @property
     def keys(self) -> KeyBatch:
-        return self.waiting.keys.slice(self.first_key, self.stop_key)
+        every, first, stop = self.waiting.keys, self.first_key, self.stop_key
+        return every if stop - first == len(every) else every.slice(first, stop)
 
     @property
     def sightings(self) -> I64:
         """f of the papers: how many stream rows wait for each of these keys."""
-        return np.diff(self.waiting.starts[self.first_key : self.stop_key + 1])
+        starts = self.waiting.starts[self.first_key : self.stop_key + 1]
+        return starts[1:] - starts[:-1]
 
 
 class FrontStage(Protocol):
