@@ -17,6 +17,7 @@ from tests.twins import I64, U64, Bytes, Entry, Shape, bin_of_entry, guarded, ha
 from semistream.core.arrow import address_of
 from semistream.core.contracts import MISS, NULL_KEY
 from semistream.front_stage import _kernels as kernels
+from semistream.front_stage import _sketch_kernels as sketches
 
 UNTOUCHED = 0xA5
 
@@ -173,7 +174,7 @@ def test_weigh_adds_up_the_bytes_of_each_bin(seed: int, fixed: bool, shape: Shap
     table = filled_table(Random(seed), fixed=fixed, shape=shape)
     before = table.entries()
     aged = [e._replace(quarters=e.quarters // 2 if halve else e.quarters) for e in before]
-    bytes_in_bin = np.full(kernels.BINS, 3, np.int64)  # it adds to what is there
+    bytes_in_bin = np.full(sketches.BINS, 3, np.int64)  # it adds to what is there
     kernels.weigh(
         address_of(table.arena), int(table.state[0]), fixed, *shape, halve, *twins.DENSITY, bytes_in_bin
     )  # fmt: skip

@@ -70,6 +70,16 @@ def test_a_front_stage_answers_and_saves_reads(table: MasterTable, algorithm: st
     assert metrics.front_stage_keys <= 3500
 
 
+def test_without_a_front_stage_nobody_is_looked_up_in_it(table: MasterTable) -> None:
+    """What is counted is charged on the virtual clock."""
+    memory = minimum_task_bytes(table, [0, 1], "adaptive") + (100 << 10)
+    for front_stage, share in (("none", 0), ("density", 1)):
+        _, metrics = lookup(
+            table, skewed(1000), algorithm="adaptive", front_stage=front_stage, memory_bytes=memory
+        )
+        assert metrics.probes == share * metrics.rows_in
+
+
 def test_another_front_stage_gets_its_share() -> None:
     bare, cached = ALGORITHMS["meshjoin"], ALGORITHMS["cmeshjoin"]
     assert with_front_stage(bare, None) is bare

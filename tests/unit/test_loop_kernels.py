@@ -14,7 +14,7 @@ from semistream.core import _loop_kernels as loop_kernels
 from semistream.core.arrow import address_of
 from semistream.core.contracts import JOIN_KINDS
 from semistream.core.rows import RowLayout
-from semistream.front_stage import _kernels as front_kernels
+from semistream.front_stage import _sketch_kernels as sketches
 
 ROW_BYTES = 8
 ROW_SHAPE = (ROW_BYTES, 0, 2)  # rows of 8 bytes without variable values: their addresses are never followed
@@ -39,6 +39,7 @@ def test_pairs_and_counts_of_windowed_matches(
     flat = [(key, 100 * key + i + 1) for key, count in enumerate(rows) for i in range(count)]
     window = data.draw(st.sampled_from([1, 2, 100]))
     found: Counter[tuple[int, int]] = Counter()
+    kept_in_all: Counter[int] = Counter()
     matched = unmatched = before = first = 0
     for start in range(0, max(1, len(flat)), window):
         part, rest = flat[start : start + window], flat[start + window :]
@@ -61,7 +62,19 @@ def test_pairs_and_counts_of_windowed_matches(
             sizes = pair_bytes[index[:filled]] + ROW_BYTES * (out[:filled] > 0)
             assert filled <= 1 or int(sizes.sum()) <= limit_bytes
             found.update(zip(index[:filled].tolist(), out[:filled].tolist(), strict=True))
-        served = loop_kernels.count_leaving(starts, first, counts, befores, leaving)
+        kept, kept_rows, kept_state = (
+            np.zeros(1000, np.int64),
+            np.zeros(1000, np.int64),
+            np.zeros(3, np.int64),
+        )
+        done, *served = loop_kernels.keep_matches(
+            order, starts, first, counts, row_at, befores, leaving,
+            *ROW_SHAPE, shape.every_match, shape.once, shape.absent, pair_bytes, 1000, 1 << 30, 0,
+            kept_state, kept, kept_rows,
+        )  # fmt: skip
+        assert done == loop_kernels.KEPT
+        kept_in_all.update(kept[: kept_state[0]].tolist())
+        assert kept_state[2] == pair_bytes[kept[: kept_state[0]]].sum()
         matched, unmatched = matched + served[0], unmatched + served[1]
         only_key = counts.size == 1
         before = (int(counts[-1]) + (before if only_key else 0)) if unfinished else 0
@@ -74,6 +87,7 @@ def test_pairs_and_counts_of_windowed_matches(
             elif (count and shape.once) or (not count and shape.absent):
                 expected[row, 0] += 1
     assert found == expected
+    assert sorted(kept_in_all.elements()) == sorted(row for row, _ in expected.elements())
     assert matched == sum(w for w, count in zip(waiting, rows, strict=True) if count)
     assert unmatched == sum(w for w, count in zip(waiting, rows, strict=True) if not count)
 
@@ -85,27 +99,114 @@ def test_misses_are_selected_in_order(answers: list[int], first: int) -> None:
     assert out[:count].tolist() == [first + i for i, answer in enumerate(answers) if answer == 0]
 
 
+LAYOUT = RowLayout(pa.schema([("t", pa.string()), ("n", pa.int64())]), 2)
+KEPT_BEFORE = 2
+
+
+class Kept:
+    """Pairs that are kept, with room for some more; two are there already."""
+
+    def __init__(self, pairs: int, bytes_max: int) -> None:
+        self.index, self.rows = (
+            np.full(KEPT_BEFORE + pairs, -1, np.int64),
+            np.zeros(KEPT_BEFORE + pairs, np.int64),
+        )
+        self.memory, self.bytes_max = np.zeros(bytes_max + 1, np.uint8), bytes_max
+        self.state = np.array([KEPT_BEFORE, 3, 5], np.int64)
+
+    def check(self, pairs: list[tuple[int, str | None]], weight: int, needed: int, *, kept: bool) -> None:
+        if not kept:
+            assert self.state.tolist() == [KEPT_BEFORE, 3, 5]
+            return
+        stop = KEPT_BEFORE + len(pairs)
+        assert self.state.tolist() == [stop, 3 + needed, 5 + weight]
+        assert self.index[KEPT_BEFORE:stop].tolist() == [row for row, _ in pairs]
+        texts = LAYOUT.decode(self.rows[KEPT_BEFORE:stop])[0].to_pylist()
+        assert texts == [text for _, text in pairs]
+
+
+def _stored(texts: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(memory, addresses, sizes) of rows with these texts"""
+    columns = [pa.array(texts, pa.string()), pa.array(range(len(texts)), pa.int64())]
+    sizes = LAYOUT.sizes(columns, len(texts))
+    memory = np.zeros(int(sizes.sum()) + 1, np.uint8)
+    rows = address_of(memory) + np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)[: len(texts)]
+    LAYOUT.encode(columns, rows)
+    return memory, rows, sizes
+
+
 @given(
     texts=st.lists(st.text(max_size=20), max_size=12),
     skip=st.sets(st.integers(0, 11)),
-    room=st.integers(0, 400),
+    room=st.integers(0, 14),
+    bytes_max=st.integers(5, 400),
 )
-def test_copied_rows_read_like_their_originals(texts: list[str], skip: set[int], room: int) -> None:
-    layout = RowLayout(pa.schema([("t", pa.string()), ("n", pa.int64())]), 2)
-    columns = [pa.array(texts, pa.string()), pa.array(range(len(texts)), pa.int64())]
-    sizes = layout.sizes(columns, len(texts))
-    memory, target = np.zeros(int(sizes.sum()) + 1, np.uint8), np.zeros(room + 1, np.uint8)
-    rows = address_of(memory) + np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)[: len(texts)]
-    layout.encode(columns, rows)
+def test_kept_pairs_read_like_their_originals(
+    texts: list[str], skip: set[int], room: int, bytes_max: int
+) -> None:
+    memory, rows, sizes = _stored(texts)
     rows[[i for i in skip if i < len(texts)]] = 0
-    copies = np.full(len(texts), -1, np.int64)
-    used = loop_kernels.copy_rows(rows, *layout.kernel_shape, address_of(target), room, copies)
-    needed = int(sizes[rows != 0].sum())
-    assert used == (needed if needed <= room else -1)
-    if used >= 0:
-        memory[:] = 0
-        expected = [None if i in skip else text for i, text in enumerate(texts)]
-        assert layout.decode(copies)[0].to_pylist() == expected
+    chosen, pair_bytes = np.arange(len(texts))[::-1].copy(), 3 + np.arange(len(texts))
+    kept = Kept(room, bytes_max)
+    done = loop_kernels.keep_pairs(
+        chosen, rows, *LAYOUT.kernel_shape, pair_bytes, bytes_max, address_of(kept.memory),
+        kept.state, kept.index, kept.rows,
+    )  # fmt: skip
+    needed, weight = int(sizes[rows != 0].sum()), int(pair_bytes.sum())
+    assert done == (len(texts) <= room and 3 + needed <= bytes_max and 5 + weight <= bytes_max)
+    memory[:] = 0
+    expected = [None if i in skip else text for i, text in enumerate(texts)]
+    kept.check(list(zip(chosen.tolist(), expected, strict=True)), weight, needed, kept=done)
+
+
+@given(
+    texts=st.lists(st.lists(st.text(max_size=20), max_size=3), min_size=1, max_size=5),
+    data=st.data(),
+    kind=st.sampled_from(sorted(JOIN_KINDS)),
+    room=st.integers(0, 40),
+    pairs_max=st.sampled_from([0, 3, 100]),
+    bytes_max=st.integers(5, 1500),
+)
+def test_matches_are_kept_as_wholes_or_not_at_all(
+    texts: list[list[str]], data: st.DataObject, kind: str, room: int, pairs_max: int, bytes_max: int
+) -> None:
+    shape, counts = JOIN_KINDS[kind], [len(each) for each in texts]
+    waiting = [data.draw(st.integers(1, 3)) for _ in texts]
+    before = [data.draw(st.integers(0, 1)) for _ in texts]
+    leaving = [data.draw(st.booleans()) for _ in texts]
+    starts = np.concatenate([[0], np.cumsum(waiting)]).astype(np.int64)
+    order = np.array(data.draw(st.permutations(range(int(starts[-1])))), np.int64)
+    pair_bytes = 3 + order
+    memory, rows, sizes = _stored([text for each in texts for text in each])
+    pairs: list[tuple[int, str | None]] = []
+    needed = 0
+    for key, found in enumerate(texts):
+        had = counts[key] + before[key] > 0
+        for row in order[starts[key] : starts[key + 1]].tolist():
+            if shape.every_match and found:
+                pairs += [(row, text) for text in found]
+                needed += int(sizes[sum(counts[:key]) : sum(counts[: key + 1])].sum())
+            elif leaving[key] and ((shape.once and had) or (shape.absent and not had)):
+                pairs.append((row, None))
+    kept = Kept(room, bytes_max)
+    done, matched, unmatched = loop_kernels.keep_matches(
+        order, starts, 0, np.array(counts), rows, np.array(before), np.array(leaving), *LAYOUT.kernel_shape,
+        shape.every_match, shape.once, shape.absent, pair_bytes, pairs_max, bytes_max, address_of(kept.memory),
+        kept.state, kept.index, kept.rows,
+    )  # fmt: skip
+    weight = int(sum(pair_bytes[row] for row, _ in pairs))
+    fits = len(pairs) <= room and 3 + needed <= bytes_max and 5 + weight <= bytes_max
+    if len(pairs) > pairs_max:
+        assert done == loop_kernels.MANY
+    else:
+        assert done == (loop_kernels.KEPT if fits or not pairs else loop_kernels.FULL)
+    memory[:] = 0
+    kept.check(pairs, weight, needed, kept=done == loop_kernels.KEPT)
+    gone = [
+        (w, c + b > 0) for w, c, b, is_gone in zip(waiting, counts, before, leaving, strict=True) if is_gone
+    ]
+    assert matched == sum(w for w, had in gone if had)
+    assert unmatched == sum(w for w, had in gone if not had)
 
 
 # Ranges of sorted keys: both ends never fall; an absent key has an empty range (first, first - 1).
@@ -155,29 +256,29 @@ def test_the_sketch_never_underestimates_below_saturation(
     hashes = np.random.default_rng(3).integers(0, 2**64, 31, np.uint64)
     for step, (key, count) in enumerate(sightings):
         if step == halve_after:
-            front_kernels.halve_sketch(at, lines)
+            sketches.halve_sketch(at, lines)
             exact = Counter({k: v // 2 for k, v in exact.items()})
-        estimate = front_kernels.sketch_raise(at, lines, hashes[key], count, 0)
+        estimate = sketches.sketch_raise(at, lines, hashes[key], count, 0)
         exact[key] = min(exact[key] + count, 15)
         assert exact[key] <= estimate <= 15
     for key, count in exact.items():
-        assert front_kernels.sketch_raise(at, lines, hashes[key], 0, 0) >= count
+        assert sketches.sketch_raise(at, lines, hashes[key], 0, 0) >= count
 
 
 def test_the_sketch_is_exact_while_it_is_nearly_empty() -> None:
     memory = np.zeros(64 * 1024, np.uint8)
     hashes = np.random.default_rng(5).integers(0, 2**64, 200, np.uint64)
     for round_ in range(1, 4):
-        found = [front_kernels.sketch_raise(address_of(memory), 1024, h, 1, 0) for h in hashes]
+        found = [sketches.sketch_raise(address_of(memory), 1024, h, 1, 0) for h in hashes]
         assert found == [round_] * 200
-    assert front_kernels.sketch_raise(address_of(memory), 1024, hashes[0], 0, 9) == 9  # a floor is a floor
+    assert sketches.sketch_raise(address_of(memory), 1024, hashes[0], 0, 9) == 9  # a floor is a floor
 
 
 @given(a=st.floats(0, 1), b=st.floats(0, 1))
 def test_bins_rise_with_the_density(a: float, b: float) -> None:
     low, high = sorted((a, b))
-    bins = front_kernels.bin_of(low), front_kernels.bin_of(high)
-    assert 0 <= bins[0] <= bins[1] < front_kernels.BINS
+    bins = sketches.bin_of(low), sketches.bin_of(high)
+    assert 0 <= bins[0] <= bins[1] < sketches.BINS
     if low > 2.0**-190 and high > 1.1 * low:
         assert bins[0] < bins[1]
 
@@ -192,7 +293,7 @@ def test_density_rises_with_frequency_and_falls_with_size(
     frequency: int, size: int, rows: int, window: int
 ) -> None:
     def density(f: float, s: int) -> float:
-        return float(front_kernels.density(f, s, float(rows), float(window)))
+        return float(sketches.density(f, s, float(rows), float(window)))
 
     assert 0 < density(frequency, size) <= 1
     assert density(frequency + 1, size) >= density(frequency, size)

@@ -14,6 +14,7 @@ from tests.oracle import MASK
 from tests.twins import PAGE_BYTES, Bytes, Form, PageRow, guarded, i64, key_arrays, paginate, sealed
 
 from semistream.core.arrow import address_of
+from semistream.master_table import _fence_kernels as fence_kernels
 from semistream.master_table import _page_kernels as kernels
 
 forms = st.builds(
@@ -132,7 +133,7 @@ def test_separators_are_the_shortest_beginnings_above_the_key_before(seed: int) 
     _, offsets, data = key_arrays(keys, False)
     before_data = guarded(last or b"")
     continues, lengths = np.full(len(opens), 9, np.uint8), np.zeros(len(opens), np.int64)
-    kernels.separators(
+    fence_kernels.separators(
         i64(opens), offsets, address_of(data), address_of(before_data), -1 if last is None else len(last),
         continues, lengths,
     )  # fmt: skip
@@ -161,10 +162,10 @@ def test_located_are_the_pages_that_can_hold_a_key(seed: int, fixed: bool) -> No
     fence_words, fence_offsets, fence_data = key_arrays(fences, fixed)
     first, last = np.full(len(keys), -9, np.int64), np.full(len(keys), -9, np.int64)
     if fixed:
-        kernels.locate_words(fence_words, flags, prefix, first, last)
+        fence_kernels.locate_words(fence_words, flags, prefix, first, last)
     else:
         ends, at = fence_offsets.astype(np.uint32), address_of(data)
-        kernels.locate_bytes(ends, address_of(fence_data), flags, offsets, at, len(keys), first, last)
+        fence_kernels.locate_bytes(ends, address_of(fence_data), flags, offsets, at, len(keys), first, last)
     for key, low, high in zip(keys, first.tolist(), last.tolist(), strict=True):
         pages = [page for page in range(len(fences)) if may_hold(page, key)]
         assert (low, high) == ((pages[0], pages[-1]) if pages else (0, -1))

@@ -19,7 +19,8 @@ from semistream.master_table.builder import build_store
 from semistream.master_table.page_store import MasterTable
 from semistream.shedding.shedding_join import STRATEGIES, SheddingJoin
 from semistream.shedding.spill import Spill
-from semistream.waiting_room import _queue_kernels as queue
+from semistream.waiting_room import _queue_kernels as kernels
+from semistream.waiting_room import _queue_tables as tables
 from semistream.waiting_room.queue_room import QueueRoom
 from semistream.workloads.zipf import ZipfConfig, ZipfKeys
 
@@ -136,8 +137,8 @@ def test_lemma_1_the_probability_of_their_pages_falls_towards_those_who_waited_l
 def _page_probability_by_quarter(room: QueueRoom) -> np.ndarray:
     """The mean stream probability of the pages that waiting rows want, from the newest quarter to the oldest."""
     rows = np.empty(room.count, np.int64)
-    queue.newest(rows, room._links, room._state)
-    keys = room._words[room._links[rows, queue.KEY]].astype(np.int64) - (1 << 62) - (1 << 62)
+    kernels.newest(room._where, rows)
+    keys = room._words[room._links[rows, tables.KEY]].astype(np.int64) - (1 << 62) - (1 << 62)
     page = keys // 14
     probability = KEYS.probabilities(np.arange(ROWS))
     by_page = np.add.reduceat(probability, np.arange(0, ROWS, 14))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.twins import EDGES, ROWS_PER_DRAIN, SLOT_BYTES, WINDOW_ROWS, SketchTwin, bin_of_entry, bin_twin
 
 from semistream.core.arrow import address_of
-from semistream.front_stage import _kernels as kernels
+from semistream.front_stage import _sketch_kernels as kernels
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -16,7 +16,7 @@ from semistream.core.loop import SemiStreamJoin
 from semistream.joins import RunningJoin, minimum_task_bytes, resolve_shape, start_join
 from semistream.master_table.builder import build_store
 from semistream.master_table.page_store import MasterTable
-from semistream.waiting_room import _queue_kernels as queue
+from semistream.waiting_room import _queue_tables as queue
 from semistream.waiting_room.queue_room import QueueRoom
 from semistream.workloads.zipf import ZipfConfig, ZipfKeys
 

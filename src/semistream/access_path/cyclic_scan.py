@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from semistream.access_path.segments import DiskBuffer
+from semistream.access_path.segments import DiskBuffer, all_but
 from semistream.core.contracts import Matches
 from semistream.core.rows import RowLayout
 from semistream.master_table.contract import TableShard
@@ -72,7 +72,7 @@ class CyclicScan:
     def _show(self, shard: TableShard, first: int, stop: int) -> Iterator[Matches]:
         ahead, begin, end = self._cycle[(self._at + 1) % len(self._cycle)]
         ahead.prefetch(np.arange(begin, end, dtype=np.int64))
-        for found, whole in self._buffer.read(shard, first, stop):
+        for found, parted in self._buffer.read(shard, first, stop):
             if found.keys.size:
                 yield Matches(
                     waiting=self._room.waiting(found.keys, found.counts, leave=False),
@@ -80,7 +80,7 @@ class CyclicScan:
                     counts=found.counts,
                     row_at=found.row_at,
                     before=np.zeros(found.keys.size, np.int64),
-                    whole=whole,
+                    whole=all_but(found.keys.size, parted),
                     leaving=np.zeros(found.keys.size, np.bool_),
                 )
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from semistream.access_path.segments import Bools, DiskBuffer
+from semistream.access_path.segments import DiskBuffer
+from semistream.access_path.whole_keys import last_of, partly, served
 from semistream.core.contracts import I64, Matches
 from semistream.core.rows import RowLayout
 from semistream.master_table.contract import TableShard
 from semistream.waiting_room.partitioned_room import PartitionedRoom
 from semistream.waiting_room.partitions import Partitions
-from semistream.waiting_room.queue_room import Found
 
 
 class PartitionAccess:
@@ -46,13 +46,18 @@ class PartitionAccess:
         stop = max(partition.stop, self._end_of(shard, mine))
         met: dict[int, int] = {}
         if partition.first < stop:
-            for found, whole in self._buffer.read(shard, partition.first, stop):
-                yield from self._partly(found, ~whole & np.isin(found.keys, mine), met)
-                if whole.any():
-                    yield self._matches(found, whole)
+            for found, parted in self._buffer.read(shard, partition.first, stop):
+                for place in parted:
+                    if (key := int(found.keys[place])) in mine:
+                        yield partly(room, found, place, before=met.get(key, 0))
+                        met[key] = met.get(key, 0) + int(found.counts[place])
+                if found.keys.size > len(parted):
+                    yield served(room, found, parted)
         left = room.keys_waiting(slot)
         if left.size:
-            yield self._last_of(left, met)
+            left = left[room.key_batch(left).sort_order()]
+            before = [met.get(key, 0) for key in left.tolist()]
+            yield last_of(room, left, np.array(before, np.int64))
 
     def close(self) -> None:
         self._buffer.close()
@@ -64,41 +69,3 @@ class PartitionAccess:
         batch = self._room.key_batch(keys)
         _, last_page = shard.fences.locate(batch.take(batch.sort_order()))
         return int(last_page.max()) + 1
-
-    def _partly(self, found: Found, parted: Bools, met: dict[int, int]) -> Iterator[Matches]:
-        """Keys whose rows lie in more than one window, at most two in each; they stay until the end."""
-        for place in np.flatnonzero(parted).tolist():
-            key, chosen = int(found.keys[place]), np.arange(parted.size) == place
-            before = met.get(key, 0)
-            met[key] = before + int(found.counts[place])
-            yield self._matches(found, chosen, leave=False, before=before)
-
-    def _matches(self, found: Found, chosen: Bools, *, leave: bool = True, before: int = 0) -> Matches:
-        keys, counts, row_at = found.keys, found.counts, found.row_at
-        if not chosen.all():
-            keys, counts, row_at = keys[chosen], counts[chosen], row_at[np.repeat(chosen, counts)]
-        return Matches(
-            waiting=self._room.waiting(keys, counts, leave=leave),
-            first_key=0,
-            counts=counts,
-            row_at=row_at,
-            before=np.full(keys.size, before, np.int64),
-            whole=np.full(keys.size, leave),
-            leaving=np.full(keys.size, leave),
-        )
-
-    def _last_of(self, keys: I64, met: dict[int, int]) -> Matches:
-        """Nothing more comes of these keys; R does not have those that met nothing."""
-        batch = self._room.key_batch(keys)
-        keys = keys[batch.sort_order()]
-        before = np.array([met.get(key, 0) for key in keys.tolist()], np.int64)
-        nothing = np.zeros(keys.size, np.int64)
-        return Matches(
-            waiting=self._room.waiting(keys, nothing, leave=True),
-            first_key=0,
-            counts=nothing,
-            row_at=np.zeros(0, np.int64),
-            before=before,
-            whole=before == 0,
-            leaving=np.ones(keys.size, np.bool_),
-        )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semistream.core.budget import MemoryBudget
+from semistream.core.keys import all_true
 from semistream.core.metrics import JoinMetrics
 from semistream.master_table import _page_kernels as page_kernels
 from semistream.master_table.contract import Table, TableShard, misplaced
@@ -25,6 +26,15 @@ Bools = npt.NDArray[np.bool_]
 def row_addresses(page_bytes: int, total_bytes: int) -> int:
     """How many rows are found at a time; at least those of a page, and few for a small budget."""
     return max(page_bytes // ROW_BYTES_MIN, min(ROWS_AT_ONCE, total_bytes // 2048))
+
+
+def all_but(size: int, parted: list[int]) -> Bools:
+    """Which of so many keys are not among the parted ones."""
+    if not parted:
+        return all_true(size)
+    whole = np.ones(size, np.bool_)
+    whole[parted] = False
+    return whole
 
 
 class DiskBuffer:
@@ -49,7 +59,7 @@ class DiskBuffer:
         budget.reserve("fences", table.fence_bytes(shards))
         rows = row_addresses(table.page_bytes, budget.total_bytes)
         budget.reserve("row addresses", ADDRESS_BYTES * rows)
-        self._row_at = np.empty(rows, np.int64)
+        self._row_at, self._keys, self._counts = (np.empty(rows, np.int64) for _ in range(3))
         self.shards = {shard: table.open_shard(shard) for shard in shards}
         own = max(shard.buffer_bytes for shard in self.shards.values())
         budget.reserve("disk buffer", max(own, buffer_pages * table.page_bytes))
@@ -65,9 +75,10 @@ class DiskBuffer:
         for number in np.unique(numbers).tolist():
             self.shard(number)
 
-    def read(self, shard: TableShard, first: int, stop: int) -> Iterator[tuple[Found, Bools]]:
-        """Who waits for the rows of the pages first..stop-1, and whether they are all the rows that R has of their
-        key. One request; random, unless it goes on where the last one ended."""
+    def read(self, shard: TableShard, first: int, stop: int) -> Iterator[tuple[Found, list[int]]]:
+        """Who waits for the rows of the pages first..stop-1, a window at a time, and which of these keys are parted: R
+        may have more rows of them outside of the window. One request; random, unless it goes on where the last one
+        ended. What is told of a window is good until the next one."""
         metrics = self._metrics
         metrics.read_requests += 1
         if self._ended_at and self._ended_at[0] is not shard:
@@ -77,7 +88,7 @@ class DiskBuffer:
         self._ended_at = (shard, stop)
         metrics.pages_read += stop - first
         metrics.bytes_read += (stop - first) * self._page_bytes
-        seed = shard.seed
+        seed, end_bytes = shard.seed, self._layout.end_bytes
         at = first
         while at < stop:
             started = time.perf_counter_ns()
@@ -88,23 +99,32 @@ class DiskBuffer:
                 raise shard.damaged(at + int(bad))
             done = 0
             while done < pages.size:
-                found = self.room.find(page_at[done:], self._page_bytes, self._layout.end_bytes, self._row_at)
+                found = self.room.find(
+                    page_at[done:] if done else page_at,
+                    self._page_bytes,
+                    end_bytes,
+                    keys=self._keys,
+                    counts=self._counts,
+                    row_at=self._row_at,
+                )
                 metrics.probes += found.rows_seen
                 metrics.read_ns += time.perf_counter_ns() - started
                 window = at + done
-                yield found, self._whole(shard, found, window, window + found.pages)
+                yield found, self._parted(shard, found, window, window + found.pages)
                 started = time.perf_counter_ns()
                 done += found.pages
             at += pages.size
 
-    def _whole(self, shard: TableShard, found: Found, first: int, stop: int) -> Bools:
+    def _parted(self, shard: TableShard, found: Found, first: int, stop: int) -> list[int]:
         """Keys lie side by side, so only the first and the last one of a window may have rows outside of it."""
-        whole = np.ones(found.keys.size, np.bool_)
         ends = [0] * found.at_begin + [found.keys.size - 1] * found.at_end
-        if ends:
-            first_page, last_page = shard.fences.locate(self.room.key_batch(found.keys[ends]))
-            whole[ends] = (first_page >= first) & (last_page < stop)
-        return whole
+        if not ends:
+            return ends
+        first_page, last_page = shard.fences.locate(self.room.key_batch(found.keys[ends]))
+        outside = (first_page < first) | (last_page >= stop)
+        return [
+            end for end, is_outside in zip(dict.fromkeys(ends), outside.tolist(), strict=False) if is_outside
+        ]
 
     def close(self) -> None:
         for shard in self.shards.values():

@@ -9,6 +9,15 @@ from semistream.core._memory import copy_bytes
 from semistream.core._row_kernels import row_bytes
 
 
+@njit(cache=True, inline="always")
+def _pairs_each(count, before, leaving, every_match, once, absent):  # type: ignore[no-untyped-def]
+    """Output rows of one who waits: one for each master row found now, or one alone if he is leaving."""
+    if every_match and count > 0:
+        return count
+    had = count + before
+    return np.int64(leaving and ((once and had > 0) or (absent and had == 0)))
+
+
 @njit(cache=True, nogil=True)
 def pairs_of_matches(  # type: ignore[no-untyped-def]
     order, starts, first_key, counts, row_at, before, leaving, variable_at, variable, end_bytes,
@@ -26,13 +35,7 @@ def pairs_of_matches(  # type: ignore[no-untyped-def]
         key = first_key + j
         waiting = starts[key + 1] - starts[key]
         count = counts[j]
-        matches = 0
-        if every_match and count > 0:
-            matches = count
-        elif leaving[j]:
-            total = count + before[j]
-            if (once and total > 0) or (absent and total == 0):
-                matches = 1
+        matches = _pairs_each(count, before[j], leaving[j], every_match, once, absent)
         if matches:
             while i < waiting:
                 while m < matches:
@@ -56,36 +59,80 @@ def pairs_of_matches(  # type: ignore[no-untyped-def]
     return filled
 
 
+KEPT, FULL, MANY = range(3)
+
+
 @njit(cache=True, nogil=True)
-def count_leaving(starts, first_key, counts, before, leaving):  # type: ignore[no-untyped-def]
-    """(stream rows that leave and had a match, those that had none)"""
-    matched = unmatched = 0
+def keep_matches(  # type: ignore[no-untyped-def]
+    order, starts, first_key, counts, row_at, before, leaving, variable_at, variable, end_bytes,
+    every_match, once, absent, pair_bytes, pairs_max, bytes_max, memory, state, index, rows,
+):  # fmt: skip
+    """Puts all pairs of some matches behind those that are kept, with copies of their master rows in `memory` (0: none
+    are needed). None of them if there is no room (FULL), or if they are more than pairs_max (MANY); a key that is
+    leaving had before[j] rows earlier. state = (pairs kept, bytes of their master rows, pair_bytes of their stream
+    rows), of which neither may exceed bytes_max.
+
+    Returns (KEPT, FULL or MANY; stream rows that leave and had a match, those that leave and had none)."""
+    matched = unmatched = total = np.int64(0)
     for j in range(counts.size):
+        key = first_key + j
+        waiting = starts[key + 1] - starts[key]
+        had = counts[j] + before[j]
         if leaving[j]:
-            waiting = starts[first_key + j + 1] - starts[first_key + j]
-            if counts[j] + before[j] > 0:
+            if had > 0:
                 matched += waiting
             else:
                 unmatched += waiting
-    return matched, unmatched
+        total += waiting * _pairs_each(counts[j], before[j], leaving[j], every_match, once, absent)
+    if total > pairs_max:
+        return MANY, matched, unmatched
+    filled, used, weight = state[0], state[1], state[2]
+    if filled + total > index.size:
+        return FULL, matched, unmatched
+    base = np.int64(0)
+    for j in range(counts.size):
+        count, key = counts[j], first_key + j
+        pairs = _pairs_each(count, before[j], leaving[j], every_match, once, absent)
+        for i in range(starts[key], starts[key + 1]):
+            for m in range(pairs):
+                at = row_at[base + m] if every_match and count > 0 and memory else np.int64(0)
+                size = row_bytes(at, variable_at, variable, end_bytes) if at else np.int64(0)
+                weight += pair_bytes[order[i]]
+                if used + size > bytes_max or weight > bytes_max:
+                    return FULL, matched, unmatched
+                index[filled], rows[filled] = order[i], 0
+                if at:
+                    copy_bytes(memory + used, at, size)
+                    rows[filled] = memory + used
+                used += size
+                filled += 1
+        base += count
+    state[0], state[1], state[2] = filled, used, weight
+    return KEPT, matched, unmatched
 
 
 @njit(cache=True, nogil=True)
-def copy_rows(rows, variable_at, variable, end_bytes, target, room, copies):  # type: ignore[no-untyped-def]
-    """Copies rows one after the other to `target`; copies[i] is where row i went (0 stays 0). Returns the bytes
-    taken, or -1 if they are more than `room`."""
-    used = np.int64(0)
-    for i in range(rows.size):
-        if rows[i] == 0:
-            copies[i] = 0
-            continue
-        size = row_bytes(rows[i], variable_at, variable, end_bytes)
-        if used + size > room:
-            return np.int64(-1)
-        copy_bytes(target + used, rows[i], size)
-        copies[i] = target + used
+def keep_pairs(  # type: ignore[no-untyped-def]
+    chosen, row_at, variable_at, variable, end_bytes, pair_bytes, bytes_max, memory, state, index, rows
+):
+    """The same for pairs: stream row chosen[i] with the master row at row_at[i] (0: without one). Are they kept?"""
+    filled, used, weight = state[0], state[1], state[2]
+    if filled + chosen.size > index.size:
+        return False
+    for i in range(chosen.size):
+        at = row_at[i] if memory else np.int64(0)
+        size = row_bytes(at, variable_at, variable, end_bytes) if at else np.int64(0)
+        weight += pair_bytes[chosen[i]]
+        if used + size > bytes_max or weight > bytes_max:
+            return False
+        index[filled], rows[filled] = chosen[i], 0
+        if at:
+            copy_bytes(memory + used, at, size)
+            rows[filled] = memory + used
         used += size
-    return used
+        filled += 1
+    state[0], state[1], state[2] = filled, used, weight
+    return True
 
 
 @njit(cache=True, nogil=True)

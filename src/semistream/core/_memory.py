@@ -40,6 +40,17 @@ def _store(bits: int, value_type: types.Integer) -> Any:
     return store
 
 
+@intrinsic
+def pointer_to(_typing_context: Any, address: Any) -> Any:
+    """What `numba.carray` makes an array of: many arrays come to a kernel as one array of their addresses, since
+    each array argument costs a call from Python more than most small kernels take."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.int64), codegen
+
+
 load_u8 = _load(8, types.uint8)
 load_u16 = _load(16, types.uint16)
 load_u32 = _load(32, types.uint32)

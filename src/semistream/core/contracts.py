@@ -49,22 +49,27 @@ JOIN_KINDS = {
 }
 
 
+# What follows is made anew for every step or batch. It is not to be changed either, but a frozen dataclass takes more
+# than twice as long to make.
+
 MISS = 0
 NULL_KEY = -1
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class Answers:
     """What the front stage knows of the keys of some rows in a row: MISS, NULL_KEY, or an entry that it can turn
     into pairs.
 
-    `present` rows are known to match, `absent` rows are known not to, `nulls` have a null key.
+    `present` rows are known to match, `absent` rows are known not to, `nulls` have a null key. `probes` rows were looked
+    up to know it, which takes time; none where nothing can be found.
     """
 
     entries: I64
     present: int
     absent: int
     nulls: int
+    probes: int
 
     @property
     def misses(self) -> int:
@@ -136,7 +141,7 @@ class Arrivals:
         return self.encoder.shards(columns, self.shards)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class ChunkLimit:
     """How large one output batch may grow: `bytes` in all, of which a pair takes `pair_bytes` of its stream
     row beside its master row. A single pair may exceed it."""
@@ -154,7 +159,7 @@ class ChunkLimit:
         return ChunkLimit(bytes=self.bytes, pair_bytes=self.pair_bytes[row:]) if row else self
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class Pairs:
     """Output rows: stream row `stream_index[i]` with the master row at `row_at[i]` (0: without one).
 
@@ -165,10 +170,10 @@ class Pairs:
     row_at: I64
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class Waiting:
     """Who waits, by key: distinct keys, and the rows `order[starts[k]:starts[k + 1]]` of `rows` wait for key k,
-    which is in the table's shard `shards[k]`."""
+    which is in the table's shard `shards[k]`. Good until the room is asked again."""
 
     rows: StreamRows
     keys: KeyBatch
@@ -179,10 +184,10 @@ class Waiting:
     @property
     def sightings(self) -> I64:
         """f of the papers: how many stream rows wait for each key."""
-        return np.diff(self.starts)
+        return self.starts[1:] - self.starts[:-1]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, slots=True)
 class Matches:
     """What one read of R brought for the waiting keys first_key..stop_key-1, described by arrays of that length.
 
@@ -205,12 +210,14 @@ class Matches:
 
     @property
     def keys(self) -> KeyBatch:
-        return self.waiting.keys.slice(self.first_key, self.stop_key)
+        every, first, stop = self.waiting.keys, self.first_key, self.stop_key
+        return every if stop - first == len(every) else every.slice(first, stop)
 
     @property
     def sightings(self) -> I64:
         """f of the papers: how many stream rows wait for each of these keys."""
-        return np.diff(self.waiting.starts[self.first_key : self.stop_key + 1])
+        starts = self.waiting.starts[self.first_key : self.stop_key + 1]
+        return starts[1:] - starts[:-1]
 
 
 class FrontStage(Protocol):

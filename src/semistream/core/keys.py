@@ -28,7 +28,7 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)  # not frozen, since each small step makes some
 class KeyBatch:
     """The keys of n rows. `valid[i]` is False where any part of key i is null: such a key matches nothing.
 
@@ -41,12 +41,17 @@ class KeyBatch:
     offsets: I64
     data: npt.NDArray[np.uint8]
 
+    @classmethod
+    def of_words(cls, words: U64) -> KeyBatch:
+        """Keys that are single words, none of them null."""
+        return cls(prefix=words, valid=all_true(words.size), fixed=True, offsets=_NO_OFFSETS, data=_NO_BYTES)
+
     def __len__(self) -> int:
         return self.prefix.size
 
     @property
     def data_address(self) -> int:
-        return address_of(self.data)
+        return 0 if self.fixed else address_of(self.data)
 
     @cached_property
     def hashes(self) -> U64:
@@ -141,6 +146,14 @@ def offsets_from(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+_TRUE = np.ones(1024, np.bool_)
+
+
+def all_true(count: int) -> Bools:
+    """So many times True, to be read only."""
+    return _TRUE[:count] if count <= _TRUE.size else np.ones(count, np.bool_)
 
 
 _NO_OFFSETS = np.zeros(1, np.int64)

@@ -32,7 +32,7 @@ from semistream.core.contracts import (
 from semistream.core.departures import Departures, Unobserved
 from semistream.core.keys import KeyEncoder
 from semistream.core.metrics import JoinMetrics
-from semistream.core.output import JoinColumns, Output
+from semistream.core.output import KEPT, JoinColumns, Output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class SemiStreamJoin:
         self._output = Output(
             shape.output_schema.names,
             shape.value_fields,
-            with_values=shape.kind.needs_rows,
+            kind=shape.kind,
             limit_bytes=output_bytes,
             metrics=metrics,
         )
@@ -134,7 +134,6 @@ class SemiStreamJoin:
         for matches in self._path.step():
             yield from self._emit_matches(matches)
             self._front.admit(matches, self._path_columns)
-            self._count_leaving(matches)
             self._departures.served(matches)
         self._front.adapt(self._path.cycles)
 
@@ -167,8 +166,9 @@ class SemiStreamJoin:
         """Asks the front stage about the next rows, until `space` of them have to wait."""
         arrivals, at = incoming.arrivals, incoming.at
         answers = self._front.probe(arrivals.keys, at, space)
-        yield from self._emit_hits(incoming.rows, answers, at)
         misses = np.empty(answers.misses, np.int64)
+        if misses.size < answers.entries.size:
+            yield from self._emit_hits(incoming.rows, answers, at)
         kernels.select_misses(answers.entries, at, misses)
         taken = self._room.put(arrivals, misses) if misses.size else 0
         self._count_arrivals(answers, taken)
@@ -186,22 +186,19 @@ class SemiStreamJoin:
             yield from self._output.add(rows, pairs.stream_index + at, self._front_columns, pairs.row_at)
 
     def _emit_matches(self, matches: Matches) -> Iterator[pa.RecordBatch]:
-        kind, state = self._kind, np.zeros(4, np.int64)
-        waiting = matches.waiting
-        limit = self._output.limit(waiting.rows)
-        while state[0] < matches.counts.size:
-            index, row_at = np.empty(limit.pairs, np.int64), np.empty(limit.pairs, np.int64)
-            filled = kernels.pairs_of_matches(
-                waiting.order, waiting.starts, matches.first_key, matches.counts, matches.row_at,
-                matches.before, matches.leaving, *self._path.layout.kernel_shape,
-                kind.every_match, kind.once, kind.absent, limit.pair_bytes, limit.bytes, state, index, row_at,
-            )  # fmt: skip
-            yield from self._output.add(waiting.rows, index[:filled], self._path_columns, row_at[:filled])
+        found, matched, unmatched = self._output.keep_matches(matches, self._path_columns)
+        if found != KEPT:
+            yield from self._output.add_matches(matches, self._path_columns, found)
+        metrics = self.metrics
+        metrics.rows_matched += matched
+        metrics.rows_unmatched += unmatched
+        metrics.rows_waiting -= matched + unmatched
+        metrics.removals += matched + unmatched
 
     def _count_arrivals(self, answers: Answers, taken: int) -> None:
         """Everyone who was answered, and those who wait now; the others will ask again."""
         metrics = self.metrics
-        metrics.probes += answers.entries.size
+        metrics.probes += answers.probes
         metrics.rows_in += answers.present + answers.absent + answers.nulls + taken
         metrics.hits += answers.present + answers.absent
         metrics.negative_hits += answers.absent
@@ -211,13 +208,3 @@ class SemiStreamJoin:
         metrics.rows_matched += answers.present
         metrics.rows_unmatched += answers.absent + answers.nulls
         metrics.rows_waiting += taken
-
-    def _count_leaving(self, matches: Matches) -> None:
-        starts, first = matches.waiting.starts, matches.first_key
-        matched, unmatched = kernels.count_leaving(
-            starts, first, matches.counts, matches.before, matches.leaving
-        )
-        self.metrics.rows_matched += matched
-        self.metrics.rows_unmatched += unmatched
-        self.metrics.rows_waiting -= matched + unmatched
-        self.metrics.removals += matched + unmatched

@@ -14,11 +14,20 @@ import pyarrow as pa
 
 from semistream.core import _loop_kernels as kernels
 from semistream.core.arrow import address_of
-from semistream.core.contracts import I64, ChunkLimit, StreamRows
+from semistream.core.contracts import (
+    CHUNK_PAIRS_MAX,
+    I64,
+    PAIR_BYTES,
+    ChunkLimit,
+    JoinKind,
+    Matches,
+    StreamRows,
+)
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
 
 AT_ONCE_PAIRS = 512  # as many are worth a record batch of their own
+KEPT = kernels.KEPT
 KEPT_SHARE = 1 / 4  # of the output's bytes
 
 
@@ -36,12 +45,14 @@ class JoinColumns:
         return self.layout.sizes_at(row_at)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Kept:
+@dataclass(kw_only=True, eq=False, slots=True)
+class _Run:
+    """Kept pairs start..stop-1, which came one after the other from the same source."""
+
     rows: StreamRows
     columns: JoinColumns
-    index: I64
-    row_at: I64
+    start: int
+    stop: int
 
 
 class Output:
@@ -56,17 +67,23 @@ class Output:
         names: list[str],
         value_fields: list[pa.Field],
         *,
-        with_values: bool,
+        kind: JoinKind,
         limit_bytes: int,
         metrics: JoinMetrics,
     ) -> None:
-        self._names, self._value_fields, self._with_values = names, value_fields, with_values
+        self._names, self._value_fields, self._kind = names, value_fields, kind
         self._kept_bytes_max = int(limit_bytes * KEPT_SHARE)
         self._chunk_bytes = limit_bytes - self._kept_bytes_max
         self._metrics = metrics
-        self._memory: np.ndarray | None = None
-        self._kept: list[_Kept] = []
-        self._used_bytes = self._pair_bytes = 0
+        pairs_max = min(CHUNK_PAIRS_MAX, self._kept_bytes_max // PAIR_BYTES)
+        self._index, self._row_at = np.empty(pairs_max, np.int64), np.empty(pairs_max, np.int64)
+        with_values = bool(kind.needs_rows and value_fields)
+        self._memory = np.empty(self._kept_bytes_max if with_values else 0, np.uint8)
+        self._memory_at = address_of(self._memory) if with_values else 0
+        self._state = np.zeros(
+            3, np.int64
+        )  # pairs kept, bytes of their master rows, and of their stream rows
+        self._runs: list[_Run] = []
         self._schemas: tuple[pa.Schema, pa.Schema] | None = None
 
     def limit(self, rows: StreamRows) -> ChunkLimit:
@@ -79,7 +96,7 @@ class Output:
         """Output rows: stream row index[i] of `rows` beside the master row at row_at[i] (0: without one)."""
         if index.size == 0:
             return
-        if index.size < AT_ONCE_PAIRS:
+        if index.size <= AT_ONCE_PAIRS:
             if self._keep(rows, index, columns, row_at):
                 return
             yield from self.flush()
@@ -87,49 +104,76 @@ class Output:
                 return
         yield self._batch(rows, index, columns, row_at)
 
+    def keep_matches(self, matches: Matches, columns: JoinColumns) -> tuple[int, int, int]:
+        """Keeps all output rows of some matches if they are few and there is room for them.
+
+        Returns whether they are KEPT, and of the stream rows that leave, how many have had a match and how many have
+        not; if they are not kept, `add_matches` is to be called with what was found.
+        """
+        waiting, kind = matches.waiting, self._kind
+        found, matched, unmatched = kernels.keep_matches(
+            waiting.order, waiting.starts, matches.first_key, matches.counts, matches.row_at,
+            matches.before, matches.leaving, *columns.layout.kernel_shape,
+            kind.every_match, kind.once, kind.absent, waiting.rows.pair_bytes, AT_ONCE_PAIRS,
+            self._kept_bytes_max, self._memory_at, self._state, self._index, self._row_at,
+        )  # fmt: skip
+        if found == KEPT:
+            self._note(waiting.rows, columns)
+        return found, matched, unmatched
+
+    def add_matches(self, matches: Matches, columns: JoinColumns, found: int) -> Iterator[pa.RecordBatch]:
+        """The output rows of matches that were not kept."""
+        if found == kernels.FULL:
+            yield from self.flush()
+            if self.keep_matches(matches, columns)[0] == KEPT:
+                return
+        kind, waiting, state = self._kind, matches.waiting, np.zeros(4, np.int64)
+        limit = self.limit(waiting.rows)
+        while state[0] < matches.counts.size:
+            index, row_at = np.empty(limit.pairs, np.int64), np.empty(limit.pairs, np.int64)
+            filled = kernels.pairs_of_matches(
+                waiting.order, waiting.starts, matches.first_key, matches.counts, matches.row_at,
+                matches.before, matches.leaving, *columns.layout.kernel_shape,
+                kind.every_match, kind.once, kind.absent, limit.pair_bytes, limit.bytes, state, index, row_at,
+            )  # fmt: skip
+            if filled:
+                yield self._batch(waiting.rows, index[:filled], columns, row_at[:filled])
+
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Everything that is kept; afterwards the stream rows are not needed any more."""
-        kept, self._kept = self._kept, []
-        self._used_bytes = self._pair_bytes = 0
-        while kept:
-            first = kept[0]
-            same = [each for each in kept if each.rows is first.rows and each.columns is first.columns]
-            kept = [each for each in kept if each.rows is not first.rows or each.columns is not first.columns]
-            index = np.concatenate([each.index for each in same])
-            yield self._batch(
-                first.rows, index, first.columns, np.concatenate([each.row_at for each in same])
-            )
+        runs, self._runs = self._runs, []
+        self._state[:] = 0
+        while runs:
+            rows, columns = runs[0].rows, runs[0].columns
+            same = [run for run in runs if run.rows is rows and run.columns is columns]
+            runs = [run for run in runs if run.rows is not rows or run.columns is not columns]
+            index = np.concatenate([self._index[run.start : run.stop] for run in same])
+            row_at = np.concatenate([self._row_at[run.start : run.stop] for run in same])
+            yield self._batch(rows, index, columns, row_at)
 
     # -- inside ------------------------------------------------------------------------------------------
 
     def _keep(self, rows: StreamRows, index: I64, columns: JoinColumns, row_at: I64) -> bool:
-        pair_bytes = int(rows.pair_bytes[index].sum())
-        if self._pair_bytes + pair_bytes > self._kept_bytes_max:
-            return False
-        copies = np.zeros(index.size, np.int64)
-        if self._with_values and self._value_fields:
-            if self._memory is None:
-                self._memory = np.empty(self._kept_bytes_max, np.uint8)
-            free = self._kept_bytes_max - self._used_bytes
-            used = kernels.copy_rows(
-                row_at,
-                *columns.layout.kernel_shape,
-                address_of(self._memory) + self._used_bytes,
-                free,
-                copies,
-            )
-            if used < 0:
-                return False
-            self._used_bytes += int(used)
-        self._pair_bytes += pair_bytes
-        # A copy: what is kept must not hold the much larger array that it is the beginning of.
-        self._kept.append(_Kept(rows=rows, columns=columns, index=index.copy(), row_at=copies))
-        return True
+        is_kept: bool = kernels.keep_pairs(
+            index, row_at, *columns.layout.kernel_shape, rows.pair_bytes,
+            self._kept_bytes_max, self._memory_at, self._state, self._index, self._row_at,
+        )  # fmt: skip
+        if is_kept:
+            self._note(rows, columns)
+        return is_kept
+
+    def _note(self, rows: StreamRows, columns: JoinColumns) -> None:
+        """What was kept just now came from there."""
+        runs, stop = self._runs, int(self._state[0])
+        if runs and runs[-1].rows is rows and runs[-1].columns is columns:
+            runs[-1].stop = stop
+        elif stop > (start := runs[-1].stop if runs else 0):
+            runs.append(_Run(rows=rows, columns=columns, start=start, stop=stop))
 
     def _batch(self, rows: StreamRows, index: I64, columns: JoinColumns, row_at: I64) -> pa.RecordBatch:
         self._metrics.rows_out += index.size
         stream = rows.take(index)
-        values = columns.decode(row_at) if self._with_values else []
+        values = columns.decode(row_at) if self._kind.needs_rows else []
         return pa.RecordBatch.from_arrays([*stream.columns, *values], schema=self._schema_of(stream.schema))
 
     def _schema_of(self, stream: pa.Schema) -> pa.Schema:

@@ -91,7 +91,7 @@ class RowLayout:
     def variable_columns(self) -> int:
         return self._widths.count(0)
 
-    @property
+    @cached_property
     def kernel_shape(self) -> tuple[int, int, int]:
         """What kernels need to know to walk rows: (variable_at, variable, end_bytes)."""
         return self.variable_at, self.variable_columns, self.end_bytes

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from semistream.core.contracts import NULL_KEY
-from semistream.front_stage._kernels import sketch_raise
+from semistream.front_stage._sketch_kernels import sketch_raise
 from semistream.front_stage._table_kernels import (
     BYTES,
     HEAD,

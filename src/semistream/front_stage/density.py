@@ -21,6 +21,7 @@ from semistream.core.keys import KeyBatch
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
 from semistream.front_stage import _kernels as kernels
+from semistream.front_stage import _sketch_kernels as sketches
 from semistream.front_stage.region import Region
 
 HEADER_BYTES = 4096
@@ -102,7 +103,7 @@ class DensityFrontStage:
         self._count_rows(present + absent)
         self._seen += probed - nulls
         self._answered += present + absent
-        return Answers(entries=entries[:probed], present=present, absent=absent, nulls=nulls)
+        return Answers(entries=entries[:probed], present=present, absent=absent, nulls=nulls, probes=probed)
 
     def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
         state = np.zeros(3, np.int64)
@@ -210,7 +211,7 @@ class DensityFrontStage:
         if not bar:
             return 1.0 / (window * size)
         # The inverse of the kernel's density, at the size of an entry on average.
-        saved = min(float(kernels.value_of(bar)) * size, 0.99)
+        saved = min(float(sketches.value_of(bar)) * size, 0.99)
         return -math.log1p(-saved) / (drain * size)
 
     def _count_rows(self, rows: int) -> None:
@@ -233,7 +234,7 @@ class DensityFrontStage:
         key_bytes = 8 if self._fixed else 4 + np.diff(keys.offsets)
         sizes_min = 4 + SLOT_BYTES + key_bytes + counts * self.layout.bytes_min
         estimates, chosen = np.empty(len(keys), np.int64), np.empty(len(keys), np.bool_)
-        total = kernels.sketch_and_filter(
+        total = sketches.sketch_and_filter(
             self._sketch, self._lines, keys.hashes, sightings, sizes_min,
             *self._density_parameters(), int(self._words[_BAR]), estimates, chosen,
         )  # fmt: skip
@@ -279,12 +280,12 @@ class DensityFrontStage:
         """Keeps the densest entries that fit, with some slack, and sets the bar where the cut fell."""
         self._words[_DIRTY] = 1
         if halve:
-            kernels.halve_sketch(self._sketch, self._lines)
+            sketches.halve_sketch(self._sketch, self._lines)
             self._floats[_WINDOW] /= 2
             self._words[_SIGHTINGS] //= np.uint64(2)
         parameters = self._density_parameters()
         shape = (self._fixed, *self._row_shape)
-        bytes_in_bin = np.zeros(kernels.BINS, np.int64)
+        bytes_in_bin = np.zeros(sketches.BINS, np.int64)
         tail, entries = int(self._words[_TAIL]), int(self._words[_ENTRIES])
         kernels.weigh(self._arena, tail, *shape, halve, *parameters, SLOT_BYTES, bytes_in_bin)
         # Each byte of entries brings its part of slots along.
@@ -294,7 +295,7 @@ class DensityFrontStage:
         bar, bar_room = 0, room
         if from_top[0] > room:
             bar = int(np.flatnonzero(from_top > room)[-1])
-            bar_room = room - int(from_top[bar + 1]) if bar + 1 < kernels.BINS else room
+            bar_room = room - int(from_top[bar + 1]) if bar + 1 < sketches.BINS else room
         state = self._words[_TAIL : _ROWS + 1].astype(np.int64)
         kernels.compact(
             self._arena, state, *shape, *parameters, SLOT_BYTES, bar, bar_room, self._sketch, self._lines
@@ -327,7 +328,7 @@ class DensityFrontStage:
         slots, tail = int(words[_SLOTS]), int(words[_TAIL])
         if slots < 16 or tail + 4 * slots > self._arena_bytes:
             return False
-        if max(words[_ENTRIES], words[_ROWS]) > self._arena_bytes or words[_BAR] >= kernels.BINS:
+        if max(words[_ENTRIES], words[_ROWS]) > self._arena_bytes or words[_BAR] >= sketches.BINS:
             return False
         if not np.isfinite(self._floats[_WINDOW : _RECENT + 1]).all():
             return False

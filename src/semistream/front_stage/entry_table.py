@@ -122,7 +122,7 @@ class EntryTable:
             self.place, self.fixed, keys.prefix, keys.valid, keys.hashes, keys.offsets, keys.data_address,
             start, misses_max, records,
         )  # fmt: skip
-        return Answers(entries=records[:probed], present=present, absent=absent, nulls=nulls)
+        return Answers(entries=records[:probed], present=present, absent=absent, nulls=nulls, probes=probed)
 
     def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
         state = np.zeros(3, np.int64)

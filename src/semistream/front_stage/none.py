@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from semistream.core.contracts import (
-    MISS,
     NULL_KEY,
     Answers,
     ChunkLimit,
@@ -20,6 +19,7 @@ from semistream.core.contracts import (
 from semistream.core.keys import KeyBatch
 from semistream.core.metrics import JoinMetrics
 from semistream.core.rows import RowLayout
+from semistream.front_stage import _none_kernels as kernels
 
 
 class NoFrontStage:
@@ -29,15 +29,9 @@ class NoFrontStage:
         self.layout = layout
 
     def probe(self, keys: KeyBatch, start: int, misses_max: int) -> Answers:
-        valid = keys.valid[start:]
-        if misses_max < valid.size:
-            missed = np.flatnonzero(valid[: 2 * misses_max])
-            if missed.size < misses_max:
-                missed = np.flatnonzero(valid)
-            if missed.size >= misses_max:
-                valid = valid[: missed[misses_max - 1] + 1]
-        entries = np.where(valid, MISS, NULL_KEY).astype(np.int64)
-        return Answers(entries=entries, present=0, absent=0, nulls=int(entries.size - valid.sum()))
+        entries = np.empty(keys.prefix.size - start, np.int64)
+        answered, nulls = kernels.miss_all(keys.valid, start, misses_max, entries)
+        return Answers(entries=entries[:answered], present=0, absent=0, nulls=nulls, probes=0)
 
     def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
         if kind.absent:

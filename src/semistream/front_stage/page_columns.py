@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -24,7 +25,7 @@ class PageColumns(RowLayout):
         schema = pa.schema([stored.schema.field(position) for position in positions])
         return cls(schema, stored.end_bytes, stored, positions)
 
-    @property
+    @cached_property
     def kernel_shape(self) -> tuple[int, int, int]:
         return self.stored.kernel_shape
 

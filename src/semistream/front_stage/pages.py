@@ -117,7 +117,7 @@ class PageCache:
             at, size = at + rows, BLOCK_ROWS
         self._age()
         found = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-        return Answers(entries=found, present=present, absent=absent, nulls=nulls)
+        return Answers(entries=found, present=present, absent=absent, nulls=nulls, probes=found.size)
 
     def pairs(self, answers: Answers, kind: JoinKind, limit: ChunkLimit) -> Iterator[Pairs]:
         state = np.zeros(3, np.int64)

@@ -18,7 +18,7 @@ from semistream.core.contracts import I64, Answers
 from semistream.core.keys import KeyBatch
 from semistream.core.rows import RowLayout
 from semistream.front_stage import _w_tinylfu_kernels as kernels
-from semistream.front_stage._kernels import halve_sketch
+from semistream.front_stage._sketch_kernels import halve_sketch
 from semistream.front_stage.entry_table import ENTRY_SHARE_MAX, EntryTable, entry_bytes_of
 from semistream.front_stage.table_stage import TableFrontStage
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from semistream.core import _key_kernels as key_kernels
 from semistream.core.arrow import address_of
 from semistream.core.keys import KeyBatch, offsets_from
-from semistream.master_table import _page_kernels as kernels
+from semistream.master_table import _fence_kernels as kernels
 
 I64 = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

@@ -261,6 +261,7 @@ class FrontStageContract:
         assert answers.present == sum(known and bool(r) for known, r in zip(known, rows, strict=True))
         assert answers.absent == sum(known and not r for known, r in zip(known, rows, strict=True))
         assert answers.nulls == numbers.count(None)
+        assert answers.present + answers.absent <= answers.probes <= answers.entries.size
         answered = [i for i, is_known in enumerate(known) if is_known or numbers[i] is None]
         for kind in JOIN_KINDS.values():
             expected = [pair for i in answered for pair in _pairs_of(kind, i, rows[i])]

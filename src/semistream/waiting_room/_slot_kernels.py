@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from semistream.waiting_room._queue_kernels import COUNT, KEY, NEWEST, PREV
+from semistream.waiting_room._queue_tables import COUNT, KEY, NEWEST, PREV
 
 # Columns of `places`, one line a key
 SLOT, AFTER, BEFORE = range(3)

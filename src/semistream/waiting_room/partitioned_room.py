@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from semistream.core.budget import MemoryBudget
 from semistream.core.contracts import I64, Arrivals, Waiting
-from semistream.waiting_room import _queue_kernels as queue_kernels
+from semistream.waiting_room import _queue_tables as queue_tables
 from semistream.waiting_room import _slot_kernels as kernels
 from semistream.waiting_room.partitions import Partitions
 from semistream.waiting_room.queue_room import QueueRoom
@@ -77,7 +77,7 @@ class PartitionedRoom(QueueRoom):
         return keys[: kernels.keys_of(partition, self._places, self._by_slot, keys)]
 
     def shards_of(self, keys: I64) -> npt.NDArray[np.int32]:
-        return self._meta[keys, queue_kernels.SHARD]
+        return self._meta[keys, queue_tables.SHARD]
 
     # -- what a queue room does, with the slots kept up to date --------------------------------------------
 
@@ -107,7 +107,7 @@ class PartitionedRoom(QueueRoom):
         assert int(self._by_slot[:, kernels.ROWS].sum()) == self.count
         for slot in np.flatnonzero(self._by_slot[:, kernels.ROWS]).tolist():
             keys = self.keys_waiting(slot)
-            assert int(self._meta[keys, queue_kernels.COUNT].sum()) == self.rows_waiting(slot)
+            assert int(self._meta[keys, queue_tables.COUNT].sum()) == self.rows_waiting(slot)
             assert (self._places[keys, kernels.SLOT] == slot).all()
 
     def _allocate(self, rows: int) -> None:
@@ -115,10 +115,10 @@ class PartitionedRoom(QueueRoom):
         self._places = np.full((rows, kernels.PLACES), kernels.END, np.int32)
 
     def _take_rows(self, rows: I64) -> tuple[Waiting, I64] | None:
-        keys = np.unique(self._links[rows, queue_kernels.KEY]).astype(np.int64)
+        keys = np.unique(self._links[rows, queue_tables.KEY]).astype(np.int64)
         kernels.count_out(rows, self._links, self._places, self._by_slot)
         taken = super()._take_rows(rows)
-        gone = keys[self._meta[keys, queue_kernels.COUNT] == 0]
+        gone = keys[self._meta[keys, queue_tables.COUNT] == 0]
         kernels.leave(gone, self._meta, self._places, self._by_slot)
         return taken
 
