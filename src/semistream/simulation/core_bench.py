@@ -54,7 +54,7 @@ class CoreBenchConfig:
     rounds: int = 7
     steps_s: float = 0.5
     grid: GridConfig = field(default_factory=GridConfig)
-    virtual_rows: int = 200_000
+    virtual_rows: int = 500_000
     seed: int = 0
 
 
