@@ -23,7 +23,7 @@ from semistream.simulation.check import ERROR_MAX, CheckConfig, Checked, cases, 
 from semistream.simulation.config import SimulationConfig
 from semistream.simulation.intervals import Report
 from semistream.simulation.points import Point
-from semistream.simulation.predicted import PREDICTABLE, Comparison, compare
+from semistream.simulation.predicted import Comparison, compare
 from semistream.simulation.run import run as simulate
 from semistream.workloads.registry import ARRIVALS, make_arrivals
 
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
     for name in chosen:
         check_algorithm(name)
     if arguments.check_predictions:
-        _check(arguments, tuple(chosen) or PREDICTABLE)
+        _check(arguments, tuple(chosen) or tuple(ALGORITHMS))
         return
     if len(chosen) > 1:
         raise ConfigError(
@@ -116,17 +116,14 @@ def _one(arguments: argparse.Namespace, algorithm: str) -> None:
             arrival_step_s=_STEP_S,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    comparison = None
-    if algorithm in PREDICTABLE:
-        comparison = compare(report, point.table, point.profile, rows_per_key=point.rows_per_key)
+    comparison = compare(report, point.table, point.profile, rows_per_key=point.rows_per_key)
     if arguments.json:
-        found = None if comparison is None else comparison.to_dict()
-        print(json.dumps({**report.to_dict(), "prediction": found}, indent=2))
+        print(json.dumps({**report.to_dict(), "prediction": comparison.to_dict()}, indent=2))
     else:
         _show_one(report, comparison)
 
 
-def _show_one(report: Report, comparison: Comparison | None) -> None:
+def _show_one(report: Report, comparison: Comparison) -> None:
     rate, out = report.service_rate, console()
     out.print(
         f"{report.algorithm} in {format_bytes(report.memory_bytes)}, {report.rows:,} rows after {report.warm_up_rows:,} "
@@ -137,10 +134,8 @@ def _show_one(report: Report, comparison: Comparison | None) -> None:
     table = Table(box=None, header_style="dim", pad_edge=False)
     for name in ("", "measured", "predicted"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    rate_text, hits_text = "no model", ""
-    if comparison is not None:
-        rate_text = f"{comparison.predicted_rows_per_s:,.0f} ({comparison.error:+.1%})"
-        hits_text = f"{comparison.predicted_hit_ratio:.1%}"
+    rate_text = f"{comparison.predicted_rows_per_s:,.0f} ({comparison.error:+.1%})"
+    hits_text = f"{comparison.predicted_hit_ratio:.1%}"
     measured = f"{report.rows_per_s:,.0f} +- {rate.plus_minus:,.0f}"
     table.add_row("service rate, rows/s", measured, rate_text)
     table.add_row("hit ratio", f"{report.hit_ratio:.1%}", hits_text)
