@@ -30,7 +30,8 @@ def cached_share(n: F64, theta: float) -> F64:
 
     Rows of a key come at random, so c cycles bring Poisson(c n_j) of them. Outside, it is judged once in three
     cycles; it has to exceed theta in the incrementing cycle, where it is counted, and again in the switching cycle. So
-    it stays outside for 3 / P(N > theta)^2 cycles. Inside, it is judged after every tenth cycle by the hits of
+    it stays outside for 3 / P(N > theta)^2 cycles. (Some come in with less in the first: where counts are many, those that
+    are near theta are counted, too.) Inside, it is judged after every tenth cycle by the hits of
     ten whole ones, which begin 5 cycles after it came in on average: it stays for 5 + 10 / P(N_10 <= 10 theta).
     """
     comes = _more_than(theta, n) ** 2

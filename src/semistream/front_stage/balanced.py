@@ -31,11 +31,11 @@ Ours, where following the letter would fail: line 42 is done once per tenth cycl
 at the second time; and a key that came in since the last eviction is judged at the next one, since its f_count
 does not cover ten cycles.
 
-H_S of the papers has an s_count for each key that waits, however rare. Here counts have a fixed share of the memory, so
-they are kept only for keys for which the inequality holds when R shows them in the incrementing cycle; those of the
-others would fill that share with the keys that R happens to show first, the hot ones among the later would not come in, and
-hardly any count would ever be used. A key has to pass twice, then, a cycle apart; with the same n_j in both, as in the
-theorems, that is the same. Keys that R lacks are counted apart, since there is no telling yet which of them may win.
+H_S of the papers has an s_count for each key that waits, however rare. Here counts have a fixed share of the memory.
+Kept for all, they would be full of the keys that R happens to show first, and hot keys behind these would not come in.
+So the second half of them is for keys for which the inequality holds already when R shows them in the incrementing
+cycle, and the fuller the first half, the nearer a key has to be to it. With the same n_j in both cycles, as in the
+theorems, no key is left out. Keys that R lacks are counted apart, since there is no telling yet which of them may win.
 
 An access path that looks keys up does not cycle: whole keys never stay. There n_j is the number of rows that wait
 for the key at that moment, it is cached at once, and the time in which as many rows miss as wait at a time is what a
@@ -207,12 +207,20 @@ class BalancedFrontStage(TableFrontStage):
             self._switch(due, rows, kernels.SWITCHING)
 
     def _count(self, offers: Offers, rows: MasterRows) -> None:
-        """Of the keys for which the inequality holds already."""
-        for part in self._decoded(offers.chosen(self._hopeful(offers)), rows):
+        """The fuller the counts, the nearer to the inequality a key has to be, up to half of them; the rest is for those
+        for which it holds."""
+        half = self._counts.keys_max / 2
+        hopeful = self._hopeful(offers, min(1.0, self._counts.keys / half))
+        for part in self._decoded(offers.chosen(hopeful), rows):
             m_cache = part.entry_bytes + RECORD_BYTES + kernels.BUCKET_BYTES
             m_disk = part.offers.sightings * self._waiting_row_bytes
-            due = part.offers.chosen(m_disk > self._settings.switching_factor * m_cache)
-            self._counts.add(due.keys, due.counts)
+            share = m_disk / (self._settings.switching_factor * m_cache)
+            order = np.argsort(-share, kind="stable")
+            bars = np.minimum(1.0, (self._counts.keys + np.arange(order.size)) / half)
+            due = np.zeros(order.size, np.bool_)
+            due[order] = share[order] > bars
+            counted = part.offers.chosen(due)
+            self._counts.add(counted.keys, counted.counts)
 
     def _switch(self, offers: Offers, rows: MasterRows, which: int) -> None:
         hopeful = self._hopeful(offers)
@@ -220,12 +228,13 @@ class BalancedFrontStage(TableFrontStage):
             self._target = which
             self._take_in(offers.chosen(hopeful), rows)
 
-    def _hopeful(self, offers: Offers) -> npt.NDArray[np.bool_]:
-        """May the inequality hold? Known before the rows are decoded."""
+    def _hopeful(self, offers: Offers, bar: float = 1.0) -> npt.NDArray[np.bool_]:
+        """May the inequality hold, or be so near? Known before the rows are decoded."""
         bodies = offers.counts * self.layout.bytes_min
         least = self._table.entry_bytes(offers.keys, bodies) + RECORD_BYTES + kernels.BUCKET_BYTES
         return np.asarray(
-            offers.sightings * self._waiting_row_bytes > self._settings.switching_factor * least, np.bool_
+            offers.sightings * self._waiting_row_bytes > bar * self._settings.switching_factor * least,
+            np.bool_,
         )
 
     def _take(self, keys: KeyBatch, sightings: I64, sizes: I64, newcomers: I64) -> None:
