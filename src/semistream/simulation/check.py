@@ -32,7 +32,8 @@ _ROW_BYTES_IN_MEMORY = 28  # a stream row of 20 bytes and its key, as Arrow hold
 
 @dataclass(frozen=True, kw_only=True)
 class CheckConfig:
-    """What is checked. Rates are steady after `cached_keys_seen` stream rows for each key that fits the cache."""
+    """What is checked. Rates are steady after `cached_keys_seen` stream rows for each key that fits the cache, twice as
+    many where keys come in one by one."""
 
     algorithms: tuple[str, ...] = tuple(ALGORITHMS)
     skews: tuple[float, ...] = SKEWS
@@ -147,8 +148,9 @@ def _plan(name: str, point: Point, config: CheckConfig, device: DeviceProfile) -
     cached_bytes = point.memory_bytes * (1.0 if share is None else share)
     cached = is_cached * cached_bytes / (point.row_bytes * point.rows_per_key)
     waiting = point.memory_bytes / waiting_row_bytes(_ROW_BYTES_IN_MEMORY)
+    seen = config.cached_keys_seen
     if chosen.path == "single":
-        waiting = 1.0
+        waiting, seen = 1.0, 2 * seen  # keys come in one by one, and the first time only their names
     if chosen.path == "planned":  # a small room that is filled and emptied, ten times
         waiting = 10 * waiting * (chosen.shares.waiting_room or 1.0)
     # With hits, more rows come by while the room is exchanged once.
@@ -162,7 +164,7 @@ def _plan(name: str, point: Point, config: CheckConfig, device: DeviceProfile) -
         algorithm=name,
         memory_bytes=point.memory_bytes,
         device=device,
-        warm_up_rows=max(2 * turnover, int(config.cached_keys_seen * cached)),
+        warm_up_rows=max(2 * turnover, int(seen * cached)),
         intervals=_INTERVALS,
         interval_rows=measured // _INTERVALS,
         batch_rows=min(4096, max(64, measured // 100)),
