@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cost_settings import setting
 
-from semistream.cost_model import adaptive, chybridjoin, cmeshjoin, hybridjoin, meshjoin, ssij
+from semistream.cost_model import adaptive, chybridjoin, cmeshjoin, hybridjoin, meshjoin, partitioned, ssij
 from semistream.cost_model.models import MODELS
 from semistream.cost_model.profiles import HDD2012, NVME, DeviceProfile
 from semistream.cost_model.setting import Setting, Sizes
@@ -158,7 +158,8 @@ def test_what_a_run_really_held_can_be_given_instead_of_what_would_fit() -> None
         chybridjoin.predict(where, memory, h=2_000.0, unit_bytes=65536.0, H_t=40_000.0),
         ssij.predict(where, memory, cached_pages=50.0, B=40_000.0),
         adaptive.predict(where, memory, h=2_000.0, H=40_000.0),
+        partitioned.predict(where, memory, V=65536.0, cached_pages=50.0, H=40_000.0),
     )
-    assert [found.waiting_rows for found in given] == pytest.approx([40_000.0] * 6)
+    assert [found.waiting_rows for found in given] == pytest.approx([40_000.0] * 7)
     assert given[0].rows_per_step == 100.0
     assert [given[i].cache_rows for i in (1, 3, 5)] == [2_000.0] * 3

@@ -127,6 +127,18 @@ def test_a_page_cache_answers_what_its_pages_are_asked_for() -> None:
         assert missed.units == pytest.approx(pages.units - count)
 
 
+@pytest.mark.parametrize("clustered", [False, True])
+def test_cached_pages_part_the_stretches_of_the_others(clustered: bool) -> None:
+    cached, rows = 150, 8000
+    q = drawn_pages(1.0, clustered=clustered)
+    q[np.argsort(-q)[:cached]] = 0.0
+    needed = 1 - (1 - q / q.sum()) ** rows
+    drawn = np.random.default_rng(7).random((400, needed.size)) < needed
+    begins = drawn & ~np.pad(drawn, ((0, 0), (1, 0)))[:, :-1]
+    missed = page_profile(small_setting(1.0, clustered=clustered)).without_top(cached)
+    assert missed.stretches(rows) == pytest.approx(begins.sum(axis=1).mean(), rel=0.08)
+
+
 def test_absent_keys_read_a_page_unless_the_index_knows_them() -> None:
     asked, known = small_setting(1.0, u=0.25), small_setting(1.0, u=0.25, proves=True)
     assert page_profile(asked).no_read == 0.0

@@ -147,6 +147,20 @@ def test_a_key_that_was_not_counted_over_the_incrementing_cycle_is_not_switched(
     assert fs.held(stage, [1, 2])[1] == [1]
 
 
+@pytest.mark.parametrize("others_are_absent", [False, True])
+def test_keys_that_cannot_win_do_not_crowd_out_those_that_can(others_are_absent: bool) -> None:
+    """R shows the hot key last, when far more others were met than can be counted."""
+    stage, hot = make(MemoryBudget(1 << 20), bytes_max=20_000), 1000
+    met = dict.fromkeys(range(hot), 1)
+    assert stage._counts.keys_max < hot / 10
+    for cycle in range(3):
+        if cycle < 2:
+            fs.bring(stage, met, lambda _: None if others_are_absent else 20, leaving=others_are_absent)
+            fs.bring(stage, {hot: 9}, lambda _: 20, leaving=False)
+        stage.adapt(cycle + 1)
+    assert fs.ask(stage, [hot]) == []
+
+
 def test_a_key_with_as_much_on_both_sides_stays_outside() -> None:
     even = Key(n=3, rows=1, width=58)  # 32 + 84 + 4
     assert even.m_cache == even.m_disk

@@ -151,11 +151,19 @@ def test_a_full_buffer_reads_the_fullest_slot_though_no_threshold_is_reached(tab
     assert join.room.count == 0
 
 
-def test_by_default_a_slot_gets_its_share_of_the_room(table: MasterTable) -> None:
-    join = started(table)
-    list(join.push(batch([1])))
-    per_slot = join.room._links.shape[0] // join.path._partitions.count
-    assert join.room.threshold_rows == per_slot > 10
+def test_by_default_a_slot_is_read_with_twice_its_share_since_it_is_half_full_on_average(
+    table: MasterTable,
+) -> None:
+    partitions = -(-table.pages // PAGES)
+    row_bytes = waiting_row_bytes(arrivals_of([0], 0, fixed=True).row_bytes) + KEY_BYTES
+    join = started(table, waiting_bytes=int(20 * partitions * row_bytes))
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        list(join.push(batch(rng.integers(0, ROWS, 50))))
+    places = join.room._links.shape[0]
+    assert join.room.threshold_rows == 1 + -(-2 * places // partitions) > 30
+    assert join.room.count > 0.9 * places
+    assert join.metrics.removals / join.metrics.steps > 1.7 * places / partitions
 
 
 def test_a_rare_partition_waits_however_many_others_come_until_the_stream_ends(table: MasterTable) -> None:

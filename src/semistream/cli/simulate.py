@@ -23,7 +23,7 @@ from semistream.simulation.check import ERROR_MAX, CheckConfig, Checked, cases, 
 from semistream.simulation.config import SimulationConfig
 from semistream.simulation.intervals import Report
 from semistream.simulation.points import Point
-from semistream.simulation.predicted import PREDICTABLE, Comparison, compare
+from semistream.simulation.predicted import Comparison, compare
 from semistream.simulation.run import run as simulate
 from semistream.workloads.registry import ARRIVALS, make_arrivals
 
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
     for name in chosen:
         check_algorithm(name)
     if arguments.check_predictions:
-        _check(arguments, tuple(chosen) or PREDICTABLE)
+        _check(arguments, tuple(chosen) or tuple(ALGORITHMS))
         return
     if len(chosen) > 1:
         raise ConfigError(
@@ -121,8 +121,8 @@ def _one(arguments: argparse.Namespace, algorithm: str) -> None:
             arrival_step_s=_STEP_S,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    comparison = None
-    if algorithm in PREDICTABLE and not arguments.ordered:
+    comparison = None  # the order's cost has no model
+    if not arguments.ordered:
         comparison = compare(report, point.table, point.profile, rows_per_key=point.rows_per_key)
     if arguments.json:
         found = None if comparison is None else comparison.to_dict()

@@ -21,7 +21,8 @@ class PageProfile:
     """`counts[i]` units of R have the stream probability `q[i]` each, the most needed first.
 
     A unit is what one lookup reads: a page, or a stretch of pages. The sum of counts * q is the share of
-    rows that need any unit; `no_read` is the rest, whose keys the index knows to be absent.
+    rows that need any unit; `no_read` is the rest, whose keys the index knows to be absent. `between` more units lie
+    among these and are needed by nobody, because they are cached.
     """
 
     counts: F64
@@ -29,6 +30,7 @@ class PageProfile:
     unit_bytes: float
     no_read: float
     clustered: bool
+    between: float = 0.0
 
     @property
     def units(self) -> float:
@@ -45,17 +47,21 @@ class PageProfile:
     def stretches(self, rows: float) -> float:
         """Into how many stretches of neighbours the needed units fall, if they are read in physical order.
 
-        A stretch begins at a needed unit behind one that is not needed. Where hot keys are spread, neighbours
-        know nothing of each other; where they are clustered, neighbours are alike.
+        A stretch begins at a needed unit behind one that is not needed, which a cached one is not either. Where hot
+        keys are spread, neighbours know nothing of each other, so cached units are spread as well; where they are
+        clustered, neighbours are alike, and the cached units are all before the first one.
         """
         needed = self.needed(rows)
         if self.units <= 0:
             return 0.0
         if self.clustered:
-            found = float(self.counts @ (needed * (1 - needed)))
+            first = needed[np.argmax(self.counts > 0)]
+            found = float(
+                self.counts @ (needed * (1 - needed)) + first * first
+            )  # nothing is before the first one
         else:
-            share = float(self.counts @ needed) / self.units
-            found = self.units * share * (1 - share)
+            distinct = float(self.counts @ needed)
+            found = distinct * (1 - distinct / (self.units + self.between))
         return max(found, min(1.0, float(self.counts @ needed)))
 
     def top(self, units: float) -> float:
@@ -69,7 +75,9 @@ class PageProfile:
         left = np.clip(np.cumsum(self.counts) - units, 0.0, self.counts)
         missed = float(left @ self.q) + self.no_read
         scale = 1.0 / missed if missed > 0 else 0.0
-        return PageProfile(left, self.q * scale, self.unit_bytes, self.no_read * scale, self.clustered)
+        return PageProfile(
+            left, self.q * scale, self.unit_bytes, self.no_read * scale, self.clustered, self.between + units
+        )
 
 
 def page_profile(

@@ -1,6 +1,7 @@
-"""The partition-based join: rows wait in their partition's slots, and a partition is read when these are full.
+"""The partition-based join: rows wait in their partition's slot, and the partition with the fullest slot is read.
 
-The papers only describe it (003 sect. 2.3, 000 sect. 2). Symbols here: V bytes a partition, tau slots for each.
+The papers only describe it (003 sect. 2.3, 000 sect. 2). Symbols here: V bytes a partition, P of them, H rows that
+wait in all slots together.
 """
 
 # The papers' symbols keep their case.
@@ -24,39 +25,63 @@ def partitions(setting: Setting, V: float) -> float:
     return max(1.0, setting.R_bytes / V)
 
 
-def slots(setting: Setting, M: float, *, V: float, cached_pages: float = 0.0) -> float:
-    """tau: the rest of the memory beside the partition being read, the cache and the partitions' bounds."""
-    count = partitions(setting, V)
-    left = M - V - count * setting.sizes.fence - cached_pages * setting.page_bytes
-    return max(0.0, left / (count * setting.mesh_row_bytes))
+def waiting_rows(setting: Setting, M: float, *, V: float, cached_pages: float = 0.0) -> float:
+    """H: the rest of the memory beside the partition being read, the cache and the partitions' bounds."""
+    left = M - V - partitions(setting, V) * setting.sizes.fence - cached_pages * setting.page_bytes
+    return max(1.0, left / setting.mesh_row_bytes)
+
+
+def rows_per_read(H: float, P: float) -> float:
+    """How many rows a read of the fullest slot serves where all P slots share room for H rows.
+
+    A slot that is read at L rows begins again at none, and passes through 0 .. L - 1 one row at a time. So at a
+    moment when another slot is read, it has each of these with the same probability, whatever its rate is:
+    only how fast it goes through them differs. Before a read the room is full: L + (P - 1)(L - 1) / 2 = H, so
+
+        L = (2 H + P - 1) / (P + 1),
+
+    twice what a slot's fixed share of the room would be (once, if P is 1). Rows are whole: between a and a + 1, the
+    share f = L - a of the slots is read at a + 1, the others at a, and of the rows each group brings as many as its
+    share of slots: 1 / rows_per_read = (1 - f) / a + f / (a + 1).
+    """
+    L = max(1.0, (2 * H + P - 1) / (P + 1))
+    a = math.floor(L)
+    f = L - a
+    return 1 / ((1 - f) / a + f / (a + 1))
 
 
 def minimum_memory(setting: Setting) -> float:
-    """One slot for each partition: V + (R / V)(slot + bound), lowest at V^2 = R (slot + bound)."""
-    per_partition = setting.mesh_row_bytes + setting.sizes.fence
-    V = min(max(float(setting.page_bytes), math.sqrt(setting.R_bytes * per_partition)), setting.R_bytes)
-    return V + partitions(setting, V) * per_partition + setting.page_bytes
+    """The bounds of all partitions, and one to read into: V + (R / V) bound, lowest at V^2 = R bound; a cached page and
+    a row."""
+    bound = setting.sizes.fence
+    V = min(max(float(setting.page_bytes), math.sqrt(setting.R_bytes * bound)), setting.R_bytes)
+    return V + partitions(setting, V) * bound + setting.page_bytes + setting.mesh_row_bytes
 
 
 def predict(
-    setting: Setting, M: float, *, V: float | None = None, cached_pages: float | None = None
+    setting: Setting,
+    M: float,
+    *,
+    V: float | None = None,
+    cached_pages: float | None = None,
+    H: float | None = None,
 ) -> Prediction:
-    """The service rate with the best partition size and page cache, or given ones.
+    """The service rate with the best partition size and page cache, or given ones; H likewise.
 
-    Slots are set aside for each partition, so every read of V bytes serves tau rows, whatever the skew:
-    1 / mu = c_S + c_H + m c_O + (1 - p)(c_A + c_E + c_H + (c_IO(V) + (V / v_R) c_H) / tau). How long a
-    row waits for its partition to fill up is not bounded.
+    With L = rows_per_read(H, P), whatever the skew,
+    1 / mu = c_S + c_H + m c_O + (1 - p)(c_A + c_E + (c_IO(V) + (V / v_R) c_H) / L). How long a row of a
+    rare partition waits is not bounded.
     """
     need(M, minimum_memory(setting), NAME)
     pages = page_profile(setting)
 
     def tuned(V: float) -> Prediction:
         if cached_pages is not None:
-            return _predict(setting, M, pages, V, cached_pages)
-        room = M - V - partitions(setting, V) * (setting.sizes.fence + setting.mesh_row_bytes)
+            return _predict(setting, M, pages, V, cached_pages, H)
+        room = M - V - partitions(setting, V) * setting.sizes.fence - setting.mesh_row_bytes
         most = min(pages.units, max(0.0, room) / setting.page_bytes)
-        best = maximise(lambda c: _predict(setting, M, pages, V, c).rows_per_s, min(1.0, most / 2), most)
-        both = (_predict(setting, M, pages, V, count) for count in (0.0, best))
+        best = maximise(lambda c: _predict(setting, M, pages, V, c, H).rows_per_s, min(1.0, most / 2), most)
+        both = (_predict(setting, M, pages, V, count, H) for count in (0.0, best))
         return max(both, key=lambda found: found.rows_per_s)
 
     if V is None:
@@ -68,33 +93,35 @@ def predict(
     return tuned(V)
 
 
-def _predict(setting: Setting, M: float, pages: PageProfile, V: float, cached_pages: float) -> Prediction:
-    tau = slots(setting, M, V=V, cached_pages=cached_pages)
-    # A partition without a slot cannot take a row at all: as slow as a read of it for a fraction of a row.
+def _predict(
+    setting: Setting, M: float, pages: PageProfile, V: float, cached_pages: float, H: float | None
+) -> Prediction:
+    H = waiting_rows(setting, M, V=V, cached_pages=cached_pages) if H is None else H
+    served = rows_per_read(H, partitions(setting, V))
     p = min(pages.top(cached_pages), 1 - 1e-9)
-    hits = tau * p / (1 - p)
+    hits = served * p / (1 - p)
     work = Counts(
         random_reads=1.0,
         read_requests=1.0,
         bytes_read=V,
-        probes=V / setting.sizes.v_R + hits + 2 * tau,
-        appends=tau,
-        removals=tau,
-        rows_in=hits + tau,
-        rows_out=(hits + tau) * setting.output_rows,
+        probes=V / setting.sizes.v_R + hits + served,
+        appends=served,
+        removals=served,
+        rows_in=hits + served,
+        rows_out=(hits + served) * setting.output_rows,
         steps=1.0,
     )
     return predict_step(
         algorithm=NAME,
         device=setting.device,
         work=work,
-        rows=hits + tau,
+        rows=hits + served,
         memory_bytes=M,
         disk_buffer_bytes=V,
         page_bytes=setting.page_bytes,
         cache_rows=cached_pages * setting.page_bytes / setting.sizes.v_R,
         cache_share=cached_pages * setting.page_bytes / M,
-        waiting_rows=tau * partitions(setting, V),
+        waiting_rows=H,
         hit_ratio=pages.top(cached_pages),
         access="lookup",
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from semistream.cost_model import front_stage, meshjoin
+from semistream.cost_model import balanced_cache, front_stage, meshjoin
 from semistream.cost_model.prediction import Prediction, check_rate, predict_step
 from semistream.cost_model.search import crossing, maximise
 from semistream.cost_model.setting import Setting, need
@@ -156,16 +156,20 @@ def predict(
     b: float | None = None,
     h: float | None = None,
     w_S: float | None = None,
+    theta: float | None = None,
 ) -> Prediction:
     """The rate of `rate_for`, and the cache that the inequality leads to at this rate.
 
-    h, w_S: cached keys and waiting rows a step of a run that was measured; the inequality is then its own.
+    h, w_S: cached keys and waiting rows a step of a run that was measured; the inequality is then its own. theta: how
+    many waiting rows a cached key was worth there; with it, the cache is one that was filled by counts.
     """
     if h is not None:
         b = best_disk_buffer(setting, rate_for(setting, M)) if b is None else b
         left = M - h * setting.cached_key_bytes
         w_S = meshjoin.stream_rows(setting, left, b=b) if w_S is None else w_S
         p = front_stage.hit_ratio(setting, h)
+        if theta is not None:
+            p = min(p, balanced_cache.hit_ratio(setting.keys, h, theta))
         rows, h_R, absent = w_S / (1 - p), h * setting.cached_key_rows, 0.0
         return _prediction(setting, M, b=b, rows=rows, p=p, h_R=h_R, absent=absent)
     rate = rate_for(setting, M, b=b)

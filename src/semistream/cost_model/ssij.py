@@ -29,7 +29,8 @@ def predict(
     """The service rate with the best number of cached pages, or a given one; B likewise.
 
     The pages with the highest utility are those that most rows need. B rows fill the buffer; the join phase
-    reads the n(B) pages they need in physical order, one positioning for each stretch, and empties it.
+    reads the n(B) pages they need in physical order, one positioning for each stretch, and empties it. A stretch ends
+    where the next page is not needed, as a cached one never is.
     """
     need(M, minimum_memory(setting), NAME)
     pages = page_profile(setting)

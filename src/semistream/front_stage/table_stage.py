@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from semistream.core.contracts import I64, MISS, Answers, ChunkLimit, JoinKind, MasterRows, Matches, Pairs
 from semistream.core.keys import KeyBatch
@@ -53,6 +54,16 @@ class Offers:
             counts=self.counts[start:stop],
             row_at=self.row_at[key_ends[start] : key_ends[stop]],
         )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Decoded:
+    """Keys with the columns of their rows; entry_bytes[j] is the arena's part of the entry of key j."""
+
+    offers: Offers
+    columns: list[pa.Array]
+    row_sizes: I64
+    entry_bytes: I64
 
 
 class TableFrontStage:
@@ -115,6 +126,13 @@ class TableFrontStage:
         self._admit(offers, known, rows)
 
     def _take_in(self, offers: Offers, rows: MasterRows) -> None:
+        for part in self._decoded(offers, rows):
+            newcomers = np.zeros(len(part.offers.keys), np.int64)
+            self._take(part.offers.keys, part.offers.sightings, part.entry_bytes, newcomers)
+            self._table.settle(newcomers, part.offers.keys, part.offers.counts, part.row_sizes, part.columns)
+
+    def _decoded(self, offers: Offers, rows: MasterRows) -> Iterator[Decoded]:
+        """The same keys, some at a time, without those that are too large."""
         if not len(offers.keys):
             return
         table, key_ends = self._table, np.concatenate([[0], np.cumsum(offers.counts)])
@@ -124,9 +142,12 @@ class TableFrontStage:
             row_sizes = table.layout.sizes(columns, part.row_at.size)
             ends = np.concatenate([[0], np.cumsum(row_sizes)])
             body_bytes = np.diff(ends[key_ends[start : stop + 1] - key_ends[start]])
-            newcomers = np.zeros(len(part.keys), np.int64)
-            self._take(part.keys, part.sightings, table.entry_bytes(part.keys, body_bytes), newcomers)
-            table.settle(newcomers, part.keys, part.counts, row_sizes, columns)
+            yield Decoded(
+                offers=part,
+                columns=columns,
+                row_sizes=row_sizes,
+                entry_bytes=table.entry_bytes(part.keys, body_bytes),
+            )
 
     def _pieces(self, key_ends: I64, row_sizes: I64) -> Iterator[tuple[int, int]]:
         """Runs of keys whose rows may be decoded together. A key whose rows take more than that, or more than one

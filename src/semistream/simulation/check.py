@@ -17,7 +17,7 @@ from semistream.errors import BudgetError
 from semistream.joins import ALGORITHMS
 from semistream.simulation.config import SimulationConfig
 from semistream.simulation.points import Point
-from semistream.simulation.predicted import PREDICTABLE, Comparison, compare
+from semistream.simulation.predicted import Comparison, compare
 from semistream.simulation.run import run
 from semistream.waiting_room.queue_room import waiting_row_bytes
 
@@ -26,20 +26,22 @@ SKEWS = (0.0, 0.5, 1.0)
 MEMORY_SHARES = (0.01, 0.05, 0.10)
 DEVICES = (HDD2012, NVME)
 _INTERVALS = 5
+_DRAINS = 20
 _ROW_BYTES_IN_MEMORY = 28  # a stream row of 20 bytes and its key, as Arrow holds them
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckConfig:
-    """What is checked. Rates are steady after `cached_keys_seen` stream rows for each key that fits the cache."""
+    """What is checked. Rates are steady after `cached_keys_seen` stream rows for each key that fits the cache, twice as
+    many where keys come in one by one."""
 
-    algorithms: tuple[str, ...] = PREDICTABLE
+    algorithms: tuple[str, ...] = tuple(ALGORITHMS)
     skews: tuple[float, ...] = SKEWS
     memory_shares: tuple[float, ...] = MEMORY_SHARES
     devices: tuple[DeviceProfile, ...] = DEVICES
     table_rows: int = 500_000
     rows_per_key: int = 1
-    cached_keys_seen: int = 40
+    cached_keys_seen: float = 40.0
     measured_rows_min: int = 20_000
     seed: int = 0
 
@@ -146,20 +148,24 @@ def steady_plan(name: str, point: Point, config: CheckConfig, device: DeviceProf
     cached_bytes = point.memory_bytes * (1.0 if share is None else share)
     cached = is_cached * cached_bytes / (point.row_bytes * point.rows_per_key)
     waiting = point.memory_bytes / waiting_row_bytes(_ROW_BYTES_IN_MEMORY)
+    seen = config.cached_keys_seen
     if chosen.path == "single":
-        waiting = 1.0
-    if (
-        chosen.path == "planned"
-    ):  # all of the memory may become the room, where a row takes little more than itself
+        waiting, seen = 1.0, 2 * seen  # keys come in one by one, and the first time only their names
+    if chosen.path == "planned":
+        # All of the memory may become the room, where a row takes little more than itself.
         waiting = 2 * point.memory_bytes / _ROW_BYTES_IN_MEMORY
     # With hits, more rows come by while the room is exchanged once.
     turnover = int(waiting * (3 if is_cached else 1))
     measured = max(config.measured_rows_min, 2 * turnover)
+    if (
+        chosen.path == "batched"
+    ):  # all reading is done when the room is full: an interval may end just before it
+        measured = max(measured, _DRAINS * int(waiting))
     plan = SimulationConfig(
         algorithm=name,
         memory_bytes=point.memory_bytes,
         device=device,
-        warm_up_rows=max(2 * turnover, int(config.cached_keys_seen * cached)),
+        warm_up_rows=max(2 * turnover, int(seen * cached)),
         intervals=_INTERVALS,
         interval_rows=measured // _INTERVALS,
         batch_rows=min(4096, max(64, measured // 100)),

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from semistream.core.keys import FIXED_WIDTH_BYTES
 from semistream.cost_model import (
     adaptive,
     chybridjoin,
@@ -16,6 +17,7 @@ from semistream.cost_model import (
     cmeshjoin,
     hybridjoin,
     meshjoin,
+    partitioned,
     rmeshjoin,
     ssbj,
     ssij,
@@ -25,19 +27,20 @@ from semistream.cost_model.models import MODELS
 from semistream.cost_model.prediction import Prediction
 from semistream.cost_model.profiles import DeviceProfile
 from semistream.cost_model.setting import Setting, Sizes
-from semistream.errors import ConfigError
 from semistream.joins import ALGORITHMS
 from semistream.master_table.contract import Table
 from semistream.simulation.intervals import Report
+from semistream.waiting_room.queue_room import waiting_row_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
     """What a run had room for, and used: `waiting_rows` in the waiting room, `cached_keys` in the front stage, `buffer_rows`
-    of R in the disk buffer; `parts` of R are served in turn where it is swept."""
+    of R in the disk buffer; `parts` of R are served in turn where it is swept. `cached_bytes`: what the front stage took."""
 
     waiting_rows: float
     cached_keys: float
+    cached_bytes: float
     buffer_rows: float
     parts: float = 1.0
 
@@ -57,6 +60,7 @@ class Held:
         return cls(
             waiting_rows=max(1.0, held),
             cached_keys=float(report.final.front_stage_keys),
+            cached_bytes=float(report.final.front_stage_bytes),
             buffer_rows=max(1.0, table.rows / segments),
             parts=parts,
         )
@@ -108,12 +112,6 @@ def compare(
     keys: how often the stream asks for each key, as `cost_model.frequencies` or a sample has it. device: another
     one than the run's own; see `Report.rows_per_s_on`.
     """
-    predict = _PREDICT.get(report.algorithm)
-    if predict is None:
-        raise ConfigError(
-            f"nothing is known yet of what '{report.algorithm}' holds, so its rate cannot be predicted.",
-            hint=f"choose one of: {', '.join(_PREDICT)}.",
-        )
     device, held = device or report.device, Held.of(report, table)
     setting = Setting(
         R_t=table.rows,
@@ -130,7 +128,7 @@ def compare(
     )
     # What is given replaces all that memory decides; a model only must not refuse.
     M = max(float(report.memory_bytes), 2 * MODELS[report.algorithm].minimum_memory(setting))
-    found = predict(setting, M, held)
+    found = _PREDICT[report.algorithm](setting, M, held)
     measured = (
         report.rows_per_s
         if device == report.device or report.clock == "wall"
@@ -156,7 +154,18 @@ def _w(setting: Setting, held: Held) -> float:
     return held.waiting_rows * held.buffer_rows / setting.R_t
 
 
-_PREDICT: dict[str, Predict] = {
+def _cached_pages(setting: Setting, held: Held) -> float:
+    return held.cached_keys * setting.m * setting.sizes.v_R / setting.page_bytes
+
+
+def _worth(setting: Setting, held: Held) -> float:
+    """How many waiting rows take as much as a cached key, all that leads to them included. Joins hold a row's key beside
+    it."""
+    waiting = waiting_row_bytes(setting.sizes.v_S + FIXED_WIDTH_BYTES)
+    return held.cached_bytes / max(1.0, held.cached_keys) / waiting
+
+
+_PREDICT: Mapping[str, Predict] = {
     "inlj": lambda setting, M, held: MODELS["inlj"].predict(setting, M),
     "meshjoin": lambda setting, M, held: meshjoin.predict(
         setting, M, b=held.buffer_rows, w=_w(setting, held)
@@ -175,18 +184,19 @@ _PREDICT: dict[str, Predict] = {
         setting, M, h=held.cached_keys, unit_bytes=float(setting.page_bytes), H_t=held.waiting_rows
     ),
     "ssbj": lambda setting, M, held: ssbj.predict(
-        setting, M, h=held.cached_keys, b=held.buffer_rows, w_S=_w(setting, held)
+        setting, M, h=held.cached_keys, b=held.buffer_rows, w_S=_w(setting, held), theta=_worth(setting, held)
     ),
     "ssij": lambda setting, M, held: ssij.predict(
+        setting, M, cached_pages=_cached_pages(setting, held), B=held.waiting_rows
+    ),
+    "partitioned": lambda setting, M, held: partitioned.predict(
         setting,
         M,
-        cached_pages=held.cached_keys * setting.m * setting.sizes.v_R / setting.page_bytes,
-        B=held.waiting_rows,
+        V=held.buffer_rows * setting.sizes.v_R,
+        cached_pages=_cached_pages(setting, held),
+        H=held.waiting_rows,
     ),
     "adaptive": lambda setting, M, held: adaptive.predict(
         setting, M, h=held.cached_keys, H=held.waiting_rows, parts=held.parts
     ),
 }
-
-# The partition-based join's room is shared by all slots and the fullest is read, where its model sets slots aside.
-PREDICTABLE = tuple(name for name in ALGORITHMS if name in _PREDICT)

@@ -30,9 +30,10 @@ SLOT_BYTES = 8 * kernels.SLOTS
 class PartitionedRoom(QueueRoom):
     """A queue room that knows who waits for which partition.
 
-    `threshold_rows`: what a slot holds before its partition is read; by default each slot's share of the room, so that
-    a full room has a slot that reached it, and every read serves about as many rows as any other. Until it is divided,
-    it has one slot. Memory: a queue room's, KEY_BYTES more per row, SLOT_BYTES per slot.
+    `threshold_rows`: what a slot holds before its partition is read. A slot that begins again at none is half full on
+    average, so by default it is a row more than twice a slot's share of the room: then all of the room is used, and
+    every read serves about as many rows as any other. Until it is divided, it has one slot. Memory: a queue room's,
+    KEY_BYTES more per row, SLOT_BYTES per slot.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class PartitionedRoom(QueueRoom):
     @property
     def threshold_rows(self) -> int:
         """Known when the first row has come."""
-        return self._threshold_rows or max(1, self._links.shape[0] // self._by_slot.shape[0])
+        return self._threshold_rows or 1 + -(-2 * self._links.shape[0] // self._by_slot.shape[0])
 
     @property
     def fullest(self) -> int:
