@@ -23,6 +23,8 @@ from semistream.master_table.contract import Table, TableShard, misplaced
 
 PAGE_SECONDS_GUESS = 10e-6
 BYTE_SECONDS_GUESS = 1 / 1.5e9
+ROW_SECONDS = 0.2e-6
+STEP_SECONDS = 0.3e-3
 PAGES_IN_FLIGHT = 512
 BYTES_IN_FLIGHT_MAX = 64 << 20
 SCAN_BYTES_IN_FLIGHT = 16 << 20
@@ -42,6 +44,8 @@ class ReadCosts:
 
     page_seconds: float = PAGE_SECONDS_GUESS
     byte_seconds: float = BYTE_SECONDS_GUESS
+    row_seconds: float = ROW_SECONDS  # of these, matching a row, which no company makes cheaper
+    step_seconds: float = STEP_SECONDS  # of a step, whoever is served
 
     def picked(self, pages: int, seconds: float) -> None:
         sample = min(seconds / max(pages, 1), 4 * self.page_seconds)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from semistream.access_path.planned import WARM_PAGE_SECONDS, PlannedAccess, ReadCosts
+from semistream.access_path.planned import PlannedAccess, ReadCosts
 from semistream.core.budget import MemoryBudget
 from semistream.core.contracts import Matches
 from semistream.core.exchange import Reading
@@ -21,6 +21,7 @@ from semistream.waiting_room.swept_room import SweptRoom
 
 SHARED = 1.25  # rows to a page from which on it pays to wait by place
 LONE = 1.1  # and until which it does not pay any more
+STEP_SHARE = 0.2  # of the time of reading may be spent on stepping from part to part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,9 +133,9 @@ class Sweep(PlannedAccess):
             return
         yield from self._serve(waiting)
         rows, pages = waiting.order.size, metrics.pages_read - pages
-        self._learn(rows, pages, scanned=metrics.scans > scans)
         now_s = deadline.now()
         self._row_seconds += 0.25 * ((now_s - started_s) / rows - self._row_seconds)
+        self._learn(rows, pages, scanned=metrics.scans > scans)
         self._step_s = max(now_s - started_s, self._step_s)
         self.longest_wait_s = max(self.longest_wait_s, now_s - oldest_s)
         if not math.isinf(deadline.delay_s):
@@ -143,12 +144,13 @@ class Sweep(PlannedAccess):
 
     def _learn(self, rows: int, pages: int, *, scanned: bool) -> None:
         """What a row cost, and whether it would pay, or still does, to wait by place."""
-        recent, costs, room = self._recent, self._costs, self._swept
+        recent, costs, room, reading = self._recent, self._costs, self._swept, self._reading
         page_seconds = self._page_bytes * costs.byte_seconds if scanned else costs.page_seconds
-        memory = 1 - 1 / room.parts if room.is_swept else 0.75
-        recent.add(rows, pages, scanned * pages, pages * page_seconds, memory=memory)
-        is_warm = costs.page_seconds < WARM_PAGE_SECONDS
-        self._reading.row_seconds = recent.seconds / recent.rows
-        self._reading.elasticity = 0.0 if is_warm else recent.elasticity
-        limit = LONE if room.is_swept else SHARED
-        room.is_swept = not is_warm and (scanned or recent.rows_per_page > limit)
+        seconds = max(0.0, pages * page_seconds - rows * costs.row_seconds)
+        recent.add(
+            rows, pages, scanned * pages, seconds, memory=1 - 1 / room.parts if room.is_swept else 0.75
+        )
+        reading.row_seconds, reading.elasticity = recent.seconds / recent.rows, recent.elasticity
+        reading.processor_seconds = max(0.0, self._row_seconds - reading.row_seconds)
+        room.is_swept = scanned or recent.rows_per_page > (LONE if room.is_swept else SHARED)
+        room.step_rows_min = int(costs.step_seconds / max(STEP_SHARE * reading.row_seconds, 1e-12))

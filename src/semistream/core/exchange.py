@@ -17,16 +17,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-PROCESSOR_SECONDS = 1e-6  # c_p, about
 STEP_SHARE = 1 / 24  # of what is exchanged moves at a time
 DEAD_BAND = 1.25  # estimates are no better than that
 
 
 @dataclass
 class Reading:
-    """What reading R costs the rows that wait, as the access path sees it: seconds for each, and e."""
+    """What the rows that wait cost, as the access path sees it: c, c_p and e."""
 
     row_seconds: float = 0.0
+    processor_seconds: float = 1e-6
     elasticity: float = 0.0
 
 
@@ -90,7 +90,7 @@ class Exchange:
     def weigh(self, *, hits_per_byte: Callable[[], float], hit_ratio: float) -> None:
         """Moves the line by a step if one side gains clearly more by it than the other one loses."""
         reading = self.reading
-        cached = hits_per_byte() * self.room_bytes * (reading.row_seconds + PROCESSOR_SECONDS)
+        cached = hits_per_byte() * self.room_bytes * (reading.row_seconds + reading.processor_seconds)
         waiting = (1 - hit_ratio) * reading.elasticity * reading.row_seconds
         if cached > DEAD_BAND * waiting:
             self.front_bytes = max(self.front_bytes, min(self.front_bytes + self._step_bytes, self._most))

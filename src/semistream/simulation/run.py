@@ -37,6 +37,8 @@ class DeviceCosts(ReadCosts):
         super().__init__(
             page_seconds=device.positioning_s / device.in_flight + device.request_s + page_s,
             byte_seconds=1 / device.sequential_bytes_per_s,
+            row_seconds=0.0,
+            step_seconds=device.c_step,
         )
 
     def picked(self, pages: int, seconds: float) -> None:

@@ -79,7 +79,8 @@ class _Part:
 class SweptRoom:
     """Holds rows up to `capacity()` bytes, the bookkeeping for serving them included.
 
-    `is_swept` decides how rows wait from the next put on, `rows_max` how many may. `now` tells the time that rows wait since; see `oldest_s`.
+    `is_swept` decides how rows wait from the next put on, `rows_max` how many may; a step of a sweep serves
+    `step_rows_min` rows or more, if there are. `now` tells the time that rows wait since; see `oldest_s`.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class SweptRoom:
         self._parts = [_Part(shard) for shard in sorted(shards) for _ in range(each)]
         self._first_part = {shard: i * each for i, shard in enumerate(sorted(shards))}
         self._parts_per_shard = each
-        self.rows_max = 1 << 62
+        self.rows_max, self.step_rows_min = 1 << 62, 1
         self._hand = 0
         self._count = self._sorted_count = 0
         self._sorted_bytes = self._row_bytes = 0.0
@@ -165,11 +166,12 @@ class SweptRoom:
             return None
         for part in self._parts:
             while part.pieces:
-                rows = self._take_rows(part, part.rows)
-                keys = self._keys_of(rows)
-                self._fresh_rows.append(rows)
-                self._fresh_keys.append(keys)
-                self._fresh_shards.append(np.full(rows.num_rows, part.shard, np.int32))
+                taken: list[pa.RecordBatch] = []
+                self._take_rows(part, part.rows, taken)
+                for rows in taken:
+                    self._fresh_rows.append(rows)
+                    self._fresh_keys.append(self._keys_of(rows))
+                    self._fresh_shards.append(np.full(rows.num_rows, part.shard, np.int32))
         waiting = self._of_fresh()
         self._count = self._sorted_count = 0
         self._sorted_bytes, self._hand = 0.0, 0
@@ -189,17 +191,24 @@ class SweptRoom:
             return self.take()
         while not self._parts[self._hand].pieces:
             self._advance()
-        part = self._parts[self._hand]
-        if oldest:
-            part = min(self._parts, key=lambda each: each.since_s[0] if each.since_s else math.inf)
         free = max(self._free_bytes, self._reserve_bytes)
         most = max(1, int(free / (COPIES * self._row_bytes + BOOKKEEPING_BYTES)))
-        rows = self._take_rows(part, most)
+        taken: list[pa.RecordBatch] = []
+        if oldest:
+            part = min(self._parts, key=lambda each: each.since_s[0] if each.since_s else math.inf)
+            self._take_rows(part, most, taken)
+        else:
+            part = self._parts[self._hand]
+            last = min(self._hand + self._parts_at_once, self._first_part[part.shard] + self._parts_per_shard)
+            for self._hand in range(self._hand, last):  # noqa: B020
+                left = most - sum(piece.num_rows for piece in taken)
+                if self._take_rows(self._parts[self._hand], left, taken):
+                    break
         if not self._parts[self._hand].pieces:
             self._advance()
         self._reserve()
-        keys = self._keys_of(rows)
-        return in_key_order(rows, keys, np.full(rows.num_rows, part.shard, np.int32))
+        rows = taken[0] if len(taken) == 1 else pa.concat_batches(taken)
+        return in_key_order(rows, self._keys_of(rows), np.full(rows.num_rows, part.shard, np.int32))
 
     def settle(self) -> None:
         """Rows are put together when they are taken, or sorted in."""
@@ -213,10 +222,21 @@ class SweptRoom:
 
     @property
     def _sweeps(self) -> bool:
-        """A batch for each part must not be too much for the room. (Rows that were sorted in leave part after part also
-        when nobody is sorted in any more.)"""
+        """A batch for each part must not be too much for the room, and a step must not be all of a sweep. (Rows that were
+        sorted in leave part after part also when nobody is sorted in any more.)"""
         is_large = 4 * self._pieces_bytes < self._capacity()
-        return self.is_swept and len(self._parts) > 1 and is_large
+        return self.is_swept and is_large and 2 * self._parts_at_once <= len(self._parts)
+
+    @property
+    def _parts_at_once(self) -> int:
+        """So many are served in one step that it is worth a step."""
+        rows = self._capacity() / max(1.0, self._stored_bytes)
+        return max(1, math.ceil(len(self._parts) * self.step_rows_min / max(1.0, rows)))
+
+    @property
+    def _stored_bytes(self) -> float:
+        """Of a row that was sorted in, on average."""
+        return self._sorted_bytes / self._sorted_count if self._sorted_count else self._row_bytes
 
     @property
     def _held_bytes(self) -> float:
@@ -236,10 +256,10 @@ class SweptRoom:
         """
         if not (self._sweeps or self._sorted_count):
             return 0.0
-        served = 2 * UNEVEN * (COPIES * self._row_bytes + BOOKKEEPING_BYTES) / len(self._parts)
-        stored = self._sorted_bytes / self._sorted_count if self._sorted_count else self._row_bytes
+        served = 2 * UNEVEN * (COPIES * self._row_bytes + BOOKKEEPING_BYTES)
+        served *= min(self._parts_at_once, len(self._parts)) / len(self._parts)
         left = max(0.0, self._capacity() - self._pieces_bytes)
-        return self._pieces_bytes + left * served / (stored + served)
+        return self._pieces_bytes + left * served / (self._stored_bytes + served)
 
     @property
     def _left_bytes(self) -> float:
@@ -297,9 +317,9 @@ class SweptRoom:
             places[mine] = self._first_part[shard] + np.clip(local, 0, self._parts_per_shard - 1)
         return places
 
-    def _take_rows(self, part: _Part, most: int) -> pa.RecordBatch:
-        """The first rows of a part. Of a batch that is taken in parts, the bytes count until it is gone."""
-        taken: list[pa.RecordBatch] = []
+    def _take_rows(self, part: _Part, most: int, taken: list[pa.RecordBatch]) -> bool:
+        """The first rows of a part go to `taken`. Of a batch that is taken in parts, the bytes count until it is gone.
+        Returns whether the part has more."""
         while part.pieces and most > 0:
             piece = part.pieces[0]
             left = piece.num_rows - part.taken
@@ -313,7 +333,7 @@ class SweptRoom:
                 self._sorted_bytes -= _piece_bytes(piece.nbytes, piece.num_columns)
                 del part.pieces[0], part.since_s[0]
                 part.taken = 0
-        return taken[0] if len(taken) == 1 else pa.concat_batches(taken)
+        return bool(part.pieces)
 
     def _keys_of(self, rows: pa.RecordBatch) -> KeyBatch:
         """Made anew from the rows: keeping them would cost room for other rows."""
