@@ -33,8 +33,9 @@ CONFIG = PeersConfig(
 )
 
 
-def quiet(_: str, done: int, total: int) -> None:
+def quiet(_: str, done: int, total: int, left_s: float | None) -> None:
     assert 0 <= done <= total
+    assert left_s is None or left_s >= 0
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +76,12 @@ def test_what_is_there_is_not_measured_again_but_what_failed_is(
 ) -> None:
     out, cells = measured
     said: list[tuple[int, int]] = []
-    assert sorted(run(out, CONFIG, say=lambda _, done, total: said.append((done, total))), key=str) == sorted(
-        cells, key=str
-    )
+    assert sorted(
+        run(out, CONFIG, say=lambda _, done, total, __: said.append((done, total))), key=str
+    ) == sorted(cells, key=str)
     assert said == []
     more = replace(CONFIG, peers=("ours",), batch_rows=(1_000, 2_000), caches=("warm",))
-    added = run(out, more, say=lambda _, done, total: said.append((done, total)))
+    added = run(out, more, say=lambda _, done, total, __: said.append((done, total)))
     assert len(added) == len(cells) + 1
     assert said[0] == (1, 2)
     assert said[-1] == (2, 2)

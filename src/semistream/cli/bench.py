@@ -98,19 +98,12 @@ def _run_peers(arguments: argparse.Namespace) -> None:
     }
     chosen: dict[str, Any] = {name: tuple(values) for name, values in given.items() if values}
     config = PeersConfig(**chosen)
-    out, started = console(), time.monotonic()
-    begun: list[int] = []
+    out = console()
     with progress_bar("cells", on=out) as bar:
         task = bar.add_task("peers", total=0, note="")
 
-        def say(text: str, done: int, total: int) -> None:
-            begun.append(done)
-            measured, ahead = done - begun[0], total - done
-            left = (
-                f", about {ahead * (time.monotonic() - started) / measured / 60:.0f} min left"
-                if measured
-                else ""
-            )
+        def say(text: str, done: int, total: int, left_s: float | None) -> None:
+            left = "" if left_s is None else f", about {left_s / 60:.0f} min left"
             bar.update(task, completed=done, total=total, note=text + left)
             if not out.is_terminal:
                 out.print(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,12 +23,13 @@ from semistream.peers.oracle import expected_rows
 from semistream.peers.process import FailedError, PeerProcess
 from semistream.peers.registry import PEERS
 from semistream.peers.results import CACHES, Cache, Cell, Place, latencies, read, write
-from semistream.peers.worker import Timed, Turn
+from semistream.peers.worker import COLD_SHARE_MAX, Timed, Turn
 from semistream.spark.bench_report import short_count
 from semistream.workloads.tables import TABLE_ROW_BYTES, StreamConfig, TableConfig, stream_batch, write_table
 from semistream.workloads.zipf import ZipfConfig, ZipfKeys
 
-Say = Callable[[str, int, int], None]  # what is done now; cells done, of how many
+# What is done now; cells done, of how many; how long the rest may take, once that is known.
+Say = Callable[[str, int, int, float | None], None]
 _STREAM_NUMBERS = 10**6  # batches of one cell are never those of another
 
 
@@ -61,7 +63,7 @@ class PeersConfig:
     warm_up_s_max: float = 30.0
     verified_rows: int = 10_000
     cell_s: float = 3.0
-    rounds: int = 4
+    rounds: int = 3
     batches_min: int = 3
     batches_max: int = 200
     slow_batch_s: float = 6.0
@@ -115,9 +117,11 @@ def run(out: Path, config: PeersConfig, *, say: Say, fresh: bool = False) -> lis
         with _Field.opened(table_rows, memory_bytes, missing, config, data, progress) as field_:
             for place in here:
                 absent = [peer for peer in missing if progress.lacks(peer, place)]
+                started = time.monotonic()
                 for cell in field_.measured(place, absent) if absent else []:
                     cells[cell.peer, place] = cell
                 write(out, cells.values())
+                progress.add(len(absent), time.monotonic() - started)
                 progress.show(f"{place}: done")
     return list(cells.values())
 
@@ -127,6 +131,11 @@ class _Progress:
     say: Say
     wanted: list[tuple[str, Place]]
     cells: dict[tuple[str, Place], Cell]
+    measured: int = 0
+    measured_s: float = 0.0
+
+    def add(self, cells: int, seconds: float) -> None:
+        self.measured, self.measured_s = self.measured + cells, self.measured_s + seconds
 
     def lacks(self, peer: str, place: Place) -> bool:
         cell = self.cells.get((peer, place))
@@ -134,7 +143,10 @@ class _Progress:
 
     def show(self, text: str) -> None:
         done = sum(each in self.cells for each in self.wanted)
-        self.say(text, done, len(self.wanted))
+        left_s = None
+        if self.measured:
+            left_s = (len(self.wanted) - done) * self.measured_s / self.measured
+        self.say(text, done, len(self.wanted), left_s)
 
 
 @dataclass
@@ -263,7 +275,7 @@ class _Field:
         turn = Turn(
             batch_rows=place.batch_rows, first=each.first, batches=batches, is_cold=place.cache == "cold"
         )
-        each.first += batches
+        each.first += batches + 1
         with self._failures_of(each.contestant), MemoryWatch(process.pid) as watch:
             timed: Timed = process.ask("run", turn, limit_s=self._config.batch_s_max * (batches + 1))
         each.peak_bytes = max(each.peak_bytes, watch.peak_bytes)
@@ -287,17 +299,20 @@ class _Field:
         )
         if each.failed is not None or not each.timed:
             return common
-        shares = [timed.resident_share for timed in each.timed]
+        shares = [timed.resident_share for timed in each.timed if timed.resident_share is not None]
+        share = (max if place.cache == "cold" else min)(shares, default=None)
         notes = list(each.timed[-1].notes)
         if each.batches < self._config.batches_min:
             notes.append(f"a batch takes so long that {each.batches} was measured")
+        if place.cache == "cold" and share is not None and share > COLD_SHARE_MAX:
+            notes.append(f"{share:.0%} of its files stayed in the page cache")
         return replace(
             common,
             **latencies(place.batch_rows, each.seconds),
             memory_bytes_given=each.timed[-1].given_bytes,
             peak_rss_bytes=each.peak_bytes,
             mapped_bytes=each.mapped_bytes,
-            resident_share=max(shares) if place.cache == "cold" else min(shares),
+            resident_share=share,
             warm_up_rows=each.contestant.warm_up_rows,
             load=round(os.getloadavg()[0], 2),
             notes=tuple(notes),

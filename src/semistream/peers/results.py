@@ -48,7 +48,8 @@ class Cell:
     p50_s, p99_s, batches: of the latencies of that many batches.
     peak_rss_bytes: the most memory of its own that the process and its children held, the page cache not included.
     mapped_bytes: the most they had mapped of files, which is the page cache's.
-    resident_share: of its files, what the page cache held when a batch began; the lowest if warm, the highest if cold.
+    resident_share: of its files, what the page cache held when a batch began; the lowest if warm, the highest if cold;
+        None if it reads no files.
     warm_up_rows: stream rows it got before.
     load: of the machine, when the cell was done; two threads of the contestant are in it.
     """

@@ -22,12 +22,14 @@ from semistream.workloads.zipf import ZipfConfig, ZipfKeys
 
 # Read by libraries when they are loaded.
 _THREAD_VARIABLES = ("POLARS_MAX_THREADS", "LANCE_CPU_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS")
+_COLD_ATTEMPTS = 4
+COLD_SHARE_MAX = 0.01
 _SORT = [(name, "ascending") for name in (KEY, "amount", "quantity")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """Some batches of one cell: numbers `first`, `first` + 1, ... of the stream in batches of `batch_rows`."""
+    """Some batches of one cell: from number `first` of the stream in batches of `batch_rows` on, one more than `batches`."""
 
     batch_rows: int
     first: int
@@ -38,10 +40,10 @@ class Turn:
 @dataclass(frozen=True, kw_only=True)
 class Timed:
     """`resident_share`: of the contestant's files, what the page cache held when a batch began; of a cold turn the
-    highest, of a warm one the lowest. `wall_s`: the whole turn, with what is not measured."""
+    highest, of a warm one the lowest; None if it has none. `wall_s`: the whole turn, with what is not measured."""
 
     seconds: list[float]
-    resident_share: float
+    resident_share: float | None
     wall_s: float
     given_bytes: int | None
     notes: list[str]
@@ -80,20 +82,23 @@ class Worker:
         return done
 
     def run(self, turn: Turn) -> Timed:
+        """The first batch of a turn is not measured: others have had the processor meanwhile, and Spark ends Python
+        workers that idle for a minute."""
         peer, started = self._opened(), time.perf_counter()
         files, seconds, shares = peer.files(), list[float](), list[float]()
         if not turn.is_cold:
             page_cache.fill(files)
-        for number in range(turn.first, turn.first + turn.batches):
+        peer.seconds(self._batch(turn.batch_rows, turn.first))
+        for number in range(turn.first + 1, turn.first + 1 + turn.batches):
             batch = self._batch(turn.batch_rows, number)
             if turn.is_cold:
-                peer.let_go()
-                page_cache.drop(files)
-            shares.append(page_cache.resident_share(files))
+                _make_cold(peer, files)
+            if files:
+                shares.append(page_cache.resident_share(files))
             seconds.append(peer.seconds(batch))
         return Timed(
             seconds=seconds,
-            resident_share=max(shares) if turn.is_cold else min(shares),
+            resident_share=(max if turn.is_cold else min)(shares, default=None),
             wall_s=time.perf_counter() - started,
             given_bytes=peer.given_bytes,
             notes=list(peer.notes),
@@ -127,6 +132,16 @@ def serve(connection: Connection, name: str, setting: Setting, zipf: ZipfConfig,
             answer = "failed", f"{type(error).__name__}: {str(error).strip()[:400]}"
         connection.send(answer)
         if method == "close":
+            return
+    worker.close()  # nobody is there any more, and a server must not outlive us
+
+
+def _make_cold(peer: Peer, files: list[Path]) -> None:
+    """Where several processes have the files mapped, one of them may be missed: then once more."""
+    for _ in range(_COLD_ATTEMPTS):
+        peer.let_go()
+        page_cache.drop(files)
+        if page_cache.resident_share(files) <= COLD_SHARE_MAX:
             return
 
 
