@@ -12,9 +12,12 @@ import pytest
 
 from semistream.peers import page_cache
 from semistream.peers.bench import PeersConfig, run
+from semistream.peers.contract import Setting
 from semistream.peers.memory import MemoryWatch, tree
+from semistream.peers.process import FailedError, PeerProcess
 from semistream.peers.results import Cell, read
-from semistream.workloads.tables import TABLE_ROW_BYTES
+from semistream.workloads.tables import TABLE_ROW_BYTES, TableConfig, write_table
+from semistream.workloads.zipf import ZipfConfig
 
 ROWS = 20_000
 CONFIG = PeersConfig(
@@ -155,3 +158,35 @@ def test_pages_that_are_mapped_are_dropped_once_they_are_let_go(tmp_path: Path) 
         pytest.skip("this file system keeps its files in memory")
     assert page_cache.resident_share([path]) == 0.0
     assert int(mapped.sum()) == ord("x") << 20
+
+
+def test_a_contestant_ends_with_its_parent(tmp_path: Path) -> None:
+    files = write_table(TableConfig(rows=ROWS), tmp_path / "table")
+    setting = Setting(
+        table_files=tuple(files),
+        table_id="tiny",
+        rows=ROWS,
+        home=tmp_path / "peers" / "ours",
+        memory_bytes=4 << 20,
+    )
+    process = PeerProcess("ours", setting, ZipfConfig(keys=ROWS))
+    assert process.ask("build", limit_s=100)
+    process._connection.close()  # what the system does when the parent dies
+    process._process.join(60)
+    assert process._process.exitcode == 0
+
+
+def test_a_contestant_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
+    files = write_table(TableConfig(rows=ROWS), tmp_path / "table")
+    setting = Setting(
+        table_files=tuple(files),
+        table_id="tiny",
+        rows=ROWS,
+        home=tmp_path / "peers" / "ours",
+        memory_bytes=4 << 20,
+    )
+    process = PeerProcess("ours", setting, ZipfConfig(keys=ROWS))
+    with pytest.raises(FailedError, match="build: stopped after"):
+        process.ask("build", limit_s=0)
+    process.close()
+    assert not Path(f"/proc/{process.pid}").exists()

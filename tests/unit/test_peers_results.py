@@ -166,8 +166,11 @@ def test_the_figure_is_made_of_the_cells_that_ran(tmp_path: Path) -> None:
     assert sorted(path.name for path in paths) == sorted(
         f"{name}.{kind}" for name in FIGURES for kind in ("png", "svg")
     )
+    draw(cells, tmp_path / "again")
+    for path in paths:
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
     drawn = (tmp_path / "figures" / "rates.svg").read_text()
-    again = draw(cells, tmp_path / "again")
-    assert (tmp_path / "again" / "rates.svg").read_text().count("<path") == drawn.count("<path")
-    assert len(again) == len(paths)
+    for part in ("semistream, core", "Spark, plain", "10 M rows, 57.2 MiB (does not fit)"):
+        assert part in drawn
+    assert "Lance" not in drawn
     assert draw([cell("lance", None)], tmp_path / "none") == []

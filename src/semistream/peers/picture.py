@@ -29,6 +29,7 @@ def draw(cells: Iterable[Cell], directory: Path) -> list[Path]:
     if not measured:
         return []
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise SemistreamError(
@@ -36,11 +37,13 @@ def draw(cells: Iterable[Cell], directory: Path) -> list[Path]:
         ) from error
     directory.mkdir(parents=True, exist_ok=True)
     written = []
-    for name in FIGURES:
-        figure = _figure(name, measured, Figure)
-        for suffix, more in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 110})):
-            written.append(directory / f"{name}.{suffix}")
-            figure.savefig(written[-1], **more)
+    # The same results give the same bytes: no date, no random names; and text stays text.
+    with rc_context({"svg.hashsalt": "semistream", "svg.fonttype": "none"}):
+        for name in FIGURES:
+            figure = _figure(name, measured, Figure)
+            for suffix, more in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 110})):
+                written.append(directory / f"{name}.{suffix}")
+                figure.savefig(written[-1], **more)
     return written
 
 

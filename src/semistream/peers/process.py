@@ -30,6 +30,7 @@ class PeerProcess:
         self._log = setting.home.parent / f"{name}.log"
         self._connection, theirs = spawned.Pipe()
         self._process = spawned.Process(target=serve, args=(theirs, name, setting, zipf, self._log))
+        self._is_stuck = False
         self._process.start()
         theirs.close()
         assert self._process.pid is not None
@@ -41,6 +42,7 @@ class PeerProcess:
         try:
             self._connection.send((method, arguments))
             if not self._connection.poll(limit_s):
+                self._is_stuck = True
                 raise FailedError(f"{method}: stopped after {time.monotonic() - started:.0f} s.")
             status, answer = self._connection.recv()
         except (EOFError, OSError) as error:
@@ -53,9 +55,9 @@ class PeerProcess:
         return answer
 
     def close(self) -> None:
-        """Asks it to end, and ends whatever of it is left then."""
+        """Asks it to end, unless it did not answer the last time, and ends whatever of it is left then."""
         family = tree(self.pid)
-        if self._process.is_alive():
+        if self._process.is_alive() and not self._is_stuck:
             with contextlib.suppress(FailedError):
                 self.ask("close", limit_s=_CLOSE_S)
             self._process.join(5)
