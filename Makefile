@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-large bench-core format clean
+.PHONY: help demo test check bench bench-large bench-core figures figures-full format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1  \2/p' $(MAKEFILE_LIST)
@@ -33,6 +33,12 @@ bench-large: $(INSTALLED) ## the same with 100 M master rows; long
 bench-core: $(INSTALLED) ## the core alone on one processor, beside Polars and DuckDB; without Spark
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/semistream bench --core
+
+figures: $(INSTALLED) ## the papers' figures with smaller tables, under a quarter of an hour: build/figures/index.html
+	$(BIN)/semistream figures
+
+figures-full: $(INSTALLED) ## the same with the papers' tables, under two hours; goes on where it was interrupted
+	$(BIN)/semistream figures --size full
 
 format: $(INSTALLED) ## format, and apply the lint fixes that are safe
 	$(BIN)/ruff check --fix-only .

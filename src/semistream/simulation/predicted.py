@@ -98,13 +98,15 @@ def compare(
     rows_per_key: float = 1.0,
     unmatched: float = 0.0,
     stream_row_bytes: float = 20.0,
+    model: str | None = None,
 ) -> Comparison:
     """The service rate of a run on the virtual clock beside that of the algorithm's model.
 
     keys: how often the stream asks for each key, as `cost_model.frequencies` or a sample has it. device: another
-    one than the run's own; see `Report.rows_per_s_on`.
+    one than the run's own; see `Report.rows_per_s_on`. model: the algorithm whose parts in other proportions ran.
     """
-    predict = _PREDICT.get(report.algorithm)
+    model = model or report.algorithm
+    predict = _PREDICT.get(model)
     if predict is None:
         raise ConfigError(
             f"nothing is known yet of what '{report.algorithm}' holds, so its rate cannot be predicted.",
@@ -125,7 +127,7 @@ def compare(
         page_bytes=table.page_bytes,
     )
     # What is given replaces all that memory decides; a model only must not refuse.
-    M = max(float(report.memory_bytes), 2 * MODELS[report.algorithm].minimum_memory(setting))
+    M = max(float(report.memory_bytes), 2 * MODELS[model].minimum_memory(setting))
     found = predict(setting, M, held)
     measured = (
         report.rows_per_s
