@@ -19,8 +19,9 @@ FIGURE = Figure(
         "front_share",
         (0.02, 0.05, 0.15, 0.30, 0.50, 0.75),
         quick=(0.02, 0.05, 0.10, 0.15, 0.20, 0.30, 0.50, 0.70),
-        tiny=(0.05, 0.15, 0.5),
+        tiny=(0.05, 0.15, 0.3),
         to_x=100,
-        scales={"full": 1, "quick": 100, "tiny": 200},
+        scales={"full": 1, "quick": 100, "tiny": 2_000},
+        tiny_with={"memory_share": 0.2},
     ),
 )

@@ -29,7 +29,7 @@ FIGURE = Figure(
         "front_share",
         (0.05, 0.15, 0.30, 0.50),
         quick=(0.02, 0.05, 0.15, 0.30, 0.50, 0.70),
-        tiny=(0.15, 0.5),
+        tiny=(0.15,),
         to_x=100,
         scales={"full": 1, "quick": 100, "tiny": 200},
     ),

@@ -29,13 +29,13 @@ FIGURE = Figure(
         ),
         "memory_share",
         (0.01, 0.02, 0.05),
-        tiny=(0.10, 0.20),
+        tiny=(0.3,),
         to_x=100,
-        scales={"full": 1, "quick": 10, "tiny": 200},
+        scales={"full": 1, "quick": 10, "tiny": 1_000},
         patience={
             "full": replace(PATIENCE["full"], exchanges=0.7, rows_min=10_000, intervals=3),
             "quick": replace(PATIENCE["quick"], exchanges=0.7, rows_min=5_000, intervals=3),
-            "tiny": replace(PATIENCE["tiny"], rows_min=300),
+            "tiny": replace(PATIENCE["tiny"], rows_min=300, cycles=3, intervals=2),
         },
     ),
 )

@@ -10,7 +10,7 @@ FIGURE = Figure(
     name="fig08",
     title="Service rate under load shedding, by load",
     about="Tuned looks up the key at 15 % of the queue, untuned the one at its end; keep is MESHJOIN's way, which sheds rows "
-    "before they are looked at. Rows arrive at a multiple of the rate without shedding.",
+    "before they are looked at. Rows arrive at a multiple of the rate without shedding. As in 7, R is smaller than the paper's.",
     x=Axis(label="arrival rate, times the rate without shedding"),
     y=Axis(label="service rate, rows/s"),
     kind=Shedding(
@@ -27,10 +27,12 @@ FIGURE = Figure(
     ),
     series=series("chybridjoin"),
     sizes=sizes(
-        Scenario(table_rows=10_000_000, memory_share=0.01, skew=1.0),
+        Scenario(table_rows=100_000_000, memory_share=0.05, skew=1.0),
         "",
         (1.5, 2.0, 3.0),
+        quick=(1.5, 2.0),
         tiny=(2.0,),
-        scales={"full": 1, "quick": 10, "tiny": 20},
+        scales={"full": 50, "quick": 200, "tiny": 2_000},
+        tiny_with={"memory_share": 0.2},
     ),
 )

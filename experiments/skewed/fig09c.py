@@ -20,6 +20,7 @@ FIGURE = Figure(
         (1, 16, 128, 1024, 8192),
         quick=(1, 2, 8, 32, 64, 96),
         tiny=(1, 8, 32),
-        scales={"full": 1, "quick": 100, "tiny": 200},
+        scales={"full": 1, "quick": 100, "tiny": 2_000},
+        tiny_with={"memory_share": 0.2},
     ),
 )

@@ -69,6 +69,6 @@ def _show(made: Made) -> None:
     out.print(table)
     ran = made.ran
     out.print(
-        f"{ran.made} runs made, {ran.kept} kept from before, {ran.task_seconds / 60:.1f} min in all: {made.page}",
+        f"{ran.made} runs made, {ran.kept} kept from before, {ran.processor_s / 60:.1f} min of processor time in all: {made.page}",
         soft_wrap=True,
     )

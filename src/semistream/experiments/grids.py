@@ -32,10 +32,17 @@ def sizes(
     to_x: float = 1.0,
     scales: Mapping[SizeName, int] = SCALES,
     patience: Mapping[SizeName, Patience] = PATIENCE,
+    tiny_with: Mapping[str, Any] | None = None,
 ) -> dict[SizeName, Sweep]:
-    """`base` and `values` are the paper's. The horizontal axis keeps the paper's unit at every size."""
+    """`base` and `values` are the paper's. The horizontal axis keeps the paper's unit at every size.
+
+    tiny_with: fields of the tiny scenario that are not the paper's, where a share of so small a table is too little.
+    """
     chosen = {"full": values, "quick": quick or values, "tiny": tiny}
-    return {size: _sweep(base, field, chosen[size], to_x, scales[size], patience[size]) for size in SIZES}
+    bases = {"full": base, "quick": base, "tiny": replace(base, **(tiny_with or {}))}
+    return {
+        size: _sweep(bases[size], field, chosen[size], to_x, scales[size], patience[size]) for size in SIZES
+    }
 
 
 def _sweep(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from semistream.experiments.scenario import Scenario
 from semistream.experiments.variant import Variant
+from semistream.memory_split import WAITING_BYTES_MAX, WAITING_BYTES_MIN
 from semistream.waiting_room.queue_room import waiting_row_bytes
 
 _ARROW_BYTES = 8  # a stream row in memory takes so many more than its values
@@ -62,9 +63,11 @@ def length_for(scenario: Scenario, variant: Variant, patience: Patience) -> Leng
     is_cached = chosen.front_stage != "none"
     cached_rows = is_cached * memory * (1.0 if share is None else share) / scenario.row_bytes
     cached = min(cached_rows / scenario.rows_per_key, float(scenario.key_count))
-    waiting = memory / waiting_row_bytes(scenario.stream_row_bytes + _ARROW_BYTES)
+    row_bytes = waiting_row_bytes(scenario.stream_row_bytes + _ARROW_BYTES)
+    waiting = memory / row_bytes
     if chosen.path == "planned":
-        waiting *= _ROOMS_OF_PLANNED * (chosen.shares.waiting_room or 1.0)
+        room = min(max(memory * (chosen.shares.waiting_room or 1.0), WAITING_BYTES_MIN), WAITING_BYTES_MAX)
+        waiting = _ROOMS_OF_PLANNED * room / row_bytes
     if chosen.path == "single":
         waiting = 1.0
     # With hits, more rows come by while the room is exchanged once.

@@ -53,7 +53,7 @@ def make(config: MakeConfig, *, report: Callable[[Progress], None] = lambda prog
         size=config.size,
         command=config.command,
         machine=machine(),
-        task_seconds=ran.task_seconds,
+        processor_s=ran.processor_s,
         tasks=ran.made + ran.kept,
         other_code=ran.other_code,
     )

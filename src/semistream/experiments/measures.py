@@ -42,10 +42,11 @@ class Measure:
             return None
         profile = NAMED_PROFILES[device]
         value = self.reading(added_up(intervals), profile)
-        spread = Estimate.of([self.reading(each, profile) for each in intervals])
         if not math.isfinite(value):
             return None
-        return Measured(value=value, plus_minus=spread.plus_minus if len(intervals) > 1 else None)
+        each = [self.reading(interval, profile) for interval in intervals]
+        certain = len(each) > 1 and all(math.isfinite(one) for one in each)
+        return Measured(value=value, plus_minus=Estimate.of(each).plus_minus if certain else None)
 
 
 def added_up(intervals: list[Interval]) -> Interval:

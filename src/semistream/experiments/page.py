@@ -58,7 +58,7 @@ class Facts:
     size: SizeName
     command: str
     machine: str
-    task_seconds: float
+    processor_s: float
     tasks: int
     other_code: int = 0
 
@@ -93,7 +93,7 @@ def _preface(facts: Facts) -> str:
         else ""
     )
     return (
-        f"<p>Made by <code>{escape(facts.command)}</code>: {facts.tasks} runs, {facts.task_seconds / 60:.0f} minutes of "
+        f"<p>Made by <code>{escape(facts.command)}</code>: {facts.tasks} runs, {facts.processor_s / 60:.0f} minutes of "
         f"processor time on {escape(facts.machine)}.{other} All service rates are on a virtual clock: a run's counters (reads, bytes, "
         "probes, ...) times the constants of a device. <em>hdd2012</em> is a desktop of the papers' time with a hard disk, "
         "<em>nvme</em> a server of today; claims are judged on the former. Error bars are 95 % confidence intervals over the "

@@ -16,7 +16,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -53,7 +53,16 @@ class Ran:
     made: int
     kept: int
     other_code: int
-    task_seconds: float
+    processor_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """`seconds` that passed meanwhile, on a machine that may have had other things to do, and those of the processor."""
+
+    result: Result
+    seconds: float
+    processor_s: float
 
 
 class ResultStore:
@@ -74,10 +83,10 @@ class ResultStore:
         is_ours = found["code"] == code_of(task)
         return found if is_ours or self._any_code else None
 
-    def put(self, task: Task, result: Result, seconds: float) -> dict[str, Any]:
+    def put(self, task: Task, done: Done) -> dict[str, Any]:
         path = self._path(task)
         path.parent.mkdir(parents=True, exist_ok=True)
-        written = {"task": config_of(task), "code": code_of(task), "seconds": seconds, "result": result}
+        written = {"task": config_of(task), "code": code_of(task), **asdict(done)}
         draft = path.with_suffix(f".{os.getpid()}")
         draft.write_text(json.dumps(written))
         draft.replace(path)
@@ -103,19 +112,18 @@ def run_figures(
     )
     kept, meter = len(tasks) - len(left), _Meter([tasks[key].effort for key in left], processes)
     report(Progress(done=kept, total=len(tasks), note="", left_s=None))
-    for done, (key, result, seconds) in enumerate(
-        _performed({key: tasks[key] for key in left}, processes), 1
-    ):
-        found[key] = store.put(tasks[key], result, seconds)
-        meter.add(tasks[key].effort, seconds)
-        report(Progress(done=kept + done, total=len(tasks), note=tasks[key].title, left_s=meter.left_s))
+    to_do = {key: tasks[key] for key in left}
+    for number, (key, done) in enumerate(_performed(to_do, processes), 1):
+        found[key] = store.put(tasks[key], done)
+        meter.add(tasks[key].effort, done.seconds)
+        report(Progress(done=kept + number, total=len(tasks), note=tasks[key].title, left_s=meter.left_s))
     held = {key: each for key, each in found.items() if each is not None}
     return Ran(
         results=Results(by_key={key: each["result"] for key, each in held.items()}),
         made=len(left),
         kept=kept,
         other_code=sum(each["code"] != code_of(tasks[key]) for key, each in held.items()),
-        task_seconds=sum(each["seconds"] for each in held.values()),
+        processor_s=sum(each["processor_s"] for each in held.values()),
     )
 
 
@@ -153,24 +161,22 @@ class _Meter:
         return self._left / self._done * self._seconds / self._processes if self._done else None
 
 
-def _performed(tasks: dict[str, Task], processes: int) -> Iterable[tuple[str, Result, float]]:
+def _performed(tasks: dict[str, Task], processes: int) -> Iterable[tuple[str, Done]]:
     if processes == 1 or len(tasks) == 1:
         for key, task in tasks.items():
-            yield key, *_timed(task)
+            yield key, _timed(task)
         return
     if not tasks:
         return
     others = set(active_children())
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_quiet)
     try:
-        futures: dict[Future[tuple[Result, float]], str] = {
-            pool.submit(_timed, task): key for key, task in tasks.items()
-        }
+        futures: dict[Future[Done], str] = {pool.submit(_timed, task): key for key, task in tasks.items()}
         waiting = set(futures)
         while waiting:
             finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in finished:
-                yield futures[future], *future.result()
+                yield futures[future], future.result()
     except BaseException:
         # Nobody waits for the end of a task whose result is not wanted any more.
         for worker in set(active_children()) - others:
@@ -180,13 +186,17 @@ def _performed(tasks: dict[str, Task], processes: int) -> Iterable[tuple[str, Re
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _timed(task: Task) -> tuple[Result, float]:
-    started_s = time.perf_counter()
+def _timed(task: Task) -> Done:
+    started_s, busy_s = time.perf_counter(), time.process_time()
     try:
         result = task.perform()
     except SemistreamError as error:
         raise SemistreamError(f"{task.title}: {error.message}", hint=error.hint) from error
-    return result, time.perf_counter() - started_s
+    return Done(
+        result=result,
+        seconds=time.perf_counter() - started_s,
+        processor_s=time.process_time() - busy_s,
+    )
 
 
 def _quiet() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from semistream.core.metrics import METRIC_NAMES, JoinMetrics
-from semistream.cost_model.models import MODELS
+from semistream.cost_model import chybridjoin
 from semistream.cost_model.profiles import NAMED_PROFILES, DeviceProfile
 from semistream.errors import ConfigError
 from semistream.experiments.figure import Figure, Results, SizeName
@@ -25,6 +25,7 @@ from semistream.simulation.intervals import Estimate, difference
 from semistream.waiting_room.queue_room import QueueRoom, waiting_row_bytes
 
 _SPILL_BYTES = 8 << 30
+_WRITE_BYTES = 1 << 20  # are gathered before the disk leaves R for them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ class SheddingTask:
     position: float
     overload: float
     exchanges: float
+    seen: float
     intervals: int
 
     @property
@@ -65,7 +67,13 @@ class SheddingTask:
 
     @property
     def waiting_rows(self) -> float:
-        return self.scenario.memory_bytes / waiting_row_bytes(self.scenario.stream_row_bytes + 8.0)
+        share = 1 - (self.variant.composition.shares.front_stage or 0.0)
+        return share * self.scenario.memory_bytes / waiting_row_bytes(self.scenario.stream_row_bytes + 8.0)
+
+    @property
+    def cached_rows(self) -> float:
+        share = self.variant.composition.shares.front_stage or 0.0
+        return share * self.scenario.memory_bytes / self.scenario.row_bytes
 
     def perform(self) -> Result:
         scenario = self.scenario
@@ -88,10 +96,11 @@ class SheddingTask:
             for _ in range(int(self.waiting_rows / self._arrivals()) + 1):
                 shedding.offer(next(batches))
             intervals: list[dict[str, Any]] = []
+            warm_up = max(wanted, int(self.seen * self.cached_rows))
             for number in range(self.intervals + 1):
                 begun = JoinMetrics(**{each: getattr(join.metrics, each) for each in METRIC_NAMES})
-                shed_rows, shed_bytes, iterations = shedding.shed_rows_total, spill.bytes, 0
-                goal = wanted if number == 0 else wanted // self.intervals
+                shed_rows, iterations = shedding.shed_rows_total, 0
+                goal = warm_up if number == 0 else wanted // self.intervals
                 while _served(join.metrics) - _served(begun) < goal:
                     shedding.offer(next(batches))
                     for _ in shedding.iterate():
@@ -105,7 +114,6 @@ class SheddingTask:
                             "iterations": iterations,
                             "arrived": iterations * self._arrivals(),
                             "shed_rows": shedding.shed_rows_total - shed_rows,
-                            "shed_bytes": spill.bytes - shed_bytes,
                             "counters": {each: getattr(counters, each) for each in KEPT_COUNTERS},
                         }
                     )
@@ -115,9 +123,17 @@ class SheddingTask:
 
     def _arrivals(self) -> int:
         """Rows of an iteration. Reading dominates it, so that this is close to a constant rate."""
-        setting = self.scenario.setting(NAMED_PROFILES[PAPER_DEVICE])
-        model = MODELS["chybridjoin"]
-        return max(1, int(self.overload * model.predict(setting, self.scenario.memory_bytes).rows_per_step))
+        scenario = self.scenario
+        setting = scenario.setting(NAMED_PROFILES[PAPER_DEVICE])
+        cached = (self.variant.composition.shares.front_stage or 0.0) * scenario.memory_bytes
+        unshed = chybridjoin.predict(
+            setting,
+            float(scenario.memory_bytes),
+            h=cached / setting.cached_key_bytes,
+            unit_bytes=float(scenario.page_bytes),
+            H_t=self.waiting_rows,
+        )
+        return max(1, int(self.overload * unshed.rows_per_step))
 
 
 def _served(metrics: JoinMetrics) -> int:
@@ -131,7 +147,6 @@ class Shedding:
     ways: tuple[Shed, ...]
     over: str
     overload: float = 2.0
-    exchanges: float = 2.0
     measure: str = "service rate"
     unit: str = "rows/s"
 
@@ -145,7 +160,12 @@ class Shedding:
             for device in figure.devices:
                 place = row_at(figure, task.scenario, task.variant, device, x)
                 place |= {"measure": self.measure, "unit": self.unit, "task": key_of(task)}
-                found = service_rate(result, NAMED_PROFILES[device], to_disk=way.to_disk)
+                found = service_rate(
+                    result,
+                    NAMED_PROFILES[device],
+                    row_bytes=task.scenario.stream_row_bytes,
+                    to_disk=way.to_disk,
+                )
                 yield Row(series=way.label, value=found.value, plus_minus=found.plus_minus, **place)
                 if self.over == "overload" and way is self.ways[0]:
                     arrived = sum(each["arrived"] for each in result["intervals"])
@@ -165,23 +185,25 @@ class Shedding:
                     strategy=way.strategy,
                     position=value if self.over == "position" else way.position,
                     overload=value if self.over == "overload" else self.overload,
-                    exchanges=self.exchanges,
+                    exchanges=patience.exchanges,
+                    seen=patience.seen,
                     intervals=patience.intervals,
                 )
                 yield way, sweep.x(value), task
 
 
-def service_rate(result: Result, device: DeviceProfile, *, to_disk: bool) -> Measured:
-    """Rows joined for each second. A shed batch costs the disk its bytes, and the way there and back to R."""
+def service_rate(result: Result, device: DeviceProfile, *, row_bytes: float, to_disk: bool) -> Measured:
+    """Rows joined for each second. What is shed costs the disk its bytes, and for every MiB the way there."""
 
     def seconds(interval: dict[str, Any]) -> float:
         joining = device.seconds(counts_of(interval))
-        if not (to_disk and interval["shed_rows"]):
+        if not to_disk:
             return joining
+        shed_bytes = interval["shed_rows"] * row_bytes
         return (
             joining
-            + interval["shed_bytes"] / device.sequential_bytes_per_s
-            + interval["iterations"] * (device.positioning_s / device.in_flight + device.request_s)
+            + shed_bytes / device.sequential_bytes_per_s
+            + shed_bytes / _WRITE_BYTES * (device.positioning_s + device.request_s)
         )
 
     intervals = result["intervals"]
