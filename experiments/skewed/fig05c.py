@@ -13,10 +13,10 @@ FIGURE = Figure(
     title="Service rate of INLJ and CINLJ against the size of R",
     about="As 5b. Here every row that misses is a read of its own, so that a front stage of the paper's size would take hours to "
     "fill: table and memory are a hundredth of the paper's also in the full size. What a row costs depends on "
-    "their ratio alone, but for the share of the hottest keys, which shrinks slowly as R grows.",
+    "their ratio alone, but for the share of the hottest keys, which shrinks slowly as R grows. Dashed: what the cost model says.",
     x=Axis(label="|R|, million rows"),
     y=Axis(label="service rate, rows/s", log=True),
-    kind=JoinSweep(bound=True),
+    kind=JoinSweep(bound=True, predicted=True),
     series=series("inlj", "cinlj", "adaptive"),
     sizes=sizes(
         Scenario(table_rows=100_000_000, memory_fixed_bytes=1_200_000_000, skew=1.0),

@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--experiments", type=Path, default=Path("experiments"), help=f"the figure files{_DEFAULT}")
     add("--out", type=Path, default=Path("build/figures"), metavar="DIR", help=f"where to write{_DEFAULT}")
     add("--processes", type=int, default=2, metavar="N", help=f"runs at a time{_DEFAULT}")
+    add("--summary", type=Path, metavar="DIR", help="also write a Markdown page with small pictures there")
     add("--any-code", action="store_true", help="keep results that another version of the code made")
 
 
@@ -42,7 +43,10 @@ def run(arguments: argparse.Namespace) -> None:
         only=tuple(names(arguments.only) or ()),
         processes=arguments.processes,
         any_code=arguments.any_code,
-        command=f"semistream figures --size {arguments.size}",
+        summary=arguments.summary,
+        command="make figures"
+        if arguments.size == "quick"
+        else f"semistream figures --size {arguments.size}",
     )
     talk = Console(stderr=True, highlight=False)
     with progress_bar("runs", on=talk) as bar:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -38,6 +39,7 @@ class Bound:
     cached_keys: float
 
 
+@lru_cache(maxsize=1024)
 def clairvoyant(scenario: Scenario, device: DeviceProfile) -> Bound:
     bare = Sizes(
         v_S=scenario.stream_row_bytes, v_R=scenario.row_bytes, v_P=0.0, v_Q=0.0, recorder=0.0, absent=1.0, fence=0.0

@@ -12,9 +12,17 @@ from semistream.experiments.scenario import Scenario
 
 PATIENCE: dict[SizeName, Patience] = {
     "full": Patience(),
-    "quick": Patience(seen=40.0, exchanges=2.0),
+    "quick": Patience(seen=20.0, fills=2.0, exchanges=1.0, cycles=13, cycle_intervals=5),
     "tiny": Patience(
-        seen=3.0, exchanges=0.5, rows_min=1_000, cycles=4, steps_max=500, seconds=1.0, intervals=3
+        seen=3.0,
+        fills=1.25,
+        exchanges=0.3,
+        rows_min=1_000,
+        cycles=3,
+        cycle_intervals=2,
+        steps_max=500,
+        seconds=1.0,
+        intervals=2,
     ),
 }
 SCALES: dict[SizeName, int] = {"full": 1, "quick": 100, "tiny": 2_000}

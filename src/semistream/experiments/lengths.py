@@ -11,6 +11,8 @@ from semistream.waiting_room.queue_room import waiting_row_bytes
 
 _ARROW_BYTES = 8  # a stream row in memory takes so many more than its values
 _BATCH_ROWS_MAX, _BATCH_ROWS_MIN = 4096, 64
+_FILLS_OF_SCANS = 1.25
+_HITS_MAX = 0.9
 _ROOMS_OF_PLANNED = 10  # a small room that is filled and emptied, as often
 
 
@@ -30,17 +32,20 @@ class Length:
 class Patience:
     """How thorough a figure is.
 
-    seen: stream rows of warm-up for each master row that fits the front stage. exchanges: how often a waiting room
-    is exchanged before and during the measurement. rows_min: measured at least. cycles: R-cycles of warm-up for
-    front stages that learn by cycles (ssbj needs 3 to switch the first keys in).
+    seen: stream rows of warm-up for each master row that fits the front stage. fills: as many rows go into the waiting room
+    before the measurement as it holds, so often; a queue that is swept needs little more than one. exchanges: how
+    often it is exchanged during the measurement. rows_min: measured at least. cycles: R-cycles of warm-up for
+    front stages that learn by cycles (ssbj needs 3 to switch the first keys in), of which `cycle_intervals` are measured.
     steps_max: of an algorithm whose every row is a step of its own. seconds: of a stream with a schedule, before and
     during the measurement.
     """
 
-    seen: float = 20.0
-    exchanges: float = 1.25
+    seen: float = 12.0
+    fills: float = 2.0
+    exchanges: float = 0.5
     rows_min: int = 20_000
-    cycles: int = 13
+    cycles: int = 9
+    cycle_intervals: int = 3
     steps_max: int = 200_000
     seconds: float = 60.0
     intervals: int = 5
@@ -71,8 +76,9 @@ def length_for(scenario: Scenario, variant: Variant, patience: Patience) -> Leng
     if chosen.path == "single":
         waiting = 1.0
     # With hits, more rows come by while the room is exchanged once.
-    turnover = waiting * (3 if is_cached else 1)
-    warm_up = max(patience.exchanges * turnover, patience.seen * cached)
+    turnover = waiting / (1 - min(float(scenario.profile.top(cached)), _HITS_MAX))
+    fills = min(patience.fills, _FILLS_OF_SCANS) if chosen.path == "chunks" else patience.fills
+    warm_up = max(fills * turnover, patience.seen * cached)
     measured = max(float(patience.rows_min), patience.exchanges * turnover)
     if chosen.path == "single":
         warm_up, measured = min(warm_up, patience.steps_max), min(measured, patience.steps_max)
@@ -95,5 +101,5 @@ def _of_cycles(patience: Patience, *, warm_up_cycles: int) -> Length:
         warm_up_cycles=warm_up_cycles,
         interval_rows=1,
         interval_cycles=1,
-        intervals=patience.intervals,
+        intervals=patience.cycle_intervals,
     )

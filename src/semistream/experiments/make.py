@@ -17,13 +17,15 @@ from semistream.experiments.rows import write_rows
 from semistream.experiments.runner import Progress, Ran, ResultStore, run_figures
 from semistream.experiments.scenario import Scenario
 from semistream.experiments.sentences import adaptive_sentences, device_sentences
+from semistream.experiments.summary import write_summary
 
 
 @dataclass(frozen=True, kw_only=True)
 class MakeConfig:
     """experiments: the directory of the figure files. only: papers or figures; empty for all.
 
-    Results of all sizes live in `out`/results; the page of a size replaces that of another.
+    Results of all sizes live in `out`/results; the page of a size replaces that of another. summary: where to write
+    what a repository keeps, if anywhere.
     """
 
     experiments: Path
@@ -32,6 +34,7 @@ class MakeConfig:
     only: tuple[str, ...] = ()
     processes: int = 2
     any_code: bool = False
+    summary: Path | None = None
     command: str = "make figures"
 
 
@@ -59,6 +62,8 @@ def make(config: MakeConfig, *, report: Callable[[Progress], None] = lambda prog
     )
     page = config.out / "index.html"
     write_page(shown, facts, page)
+    if config.summary is not None:
+        write_summary(shown, facts, config.out, config.summary)
     return Made(shown=shown, ran=ran, page=page)
 
 

@@ -137,15 +137,15 @@ def _section(each: Shown, size: SizeName) -> str:
     note = f" {sweep.note}" if sweep.note else ""
     links = ", ".join(f'<a href="{figure.id}.{kind}">{kind.upper()}</a>' for kind in ("csv", "svg", "png"))
     return (
-        f'<section id="{identity}"><h3>Figure {escape(_number(figure.name))}: {escape(figure.title)}</h3>'
+        f'<section id="{identity}"><h3>Figure {escape(number(figure.name))}: {escape(figure.title)}</h3>'
         f"<p>{escape(figure.about)}</p><figure>{each.svg}</figure>"
-        f'<p class="settings">{escape(_settings(each, size) + note)}</p>'
+        f'<p class="settings">{escape(settings(each, size) + note)}</p>'
         f"<table><tr><th>the paper claims</th><th>we find</th><th>verdict</th></tr>{claims}</table>"
         f'{sentences}{ours}{left_out}<p class="links">{links}</p></section>'
     )
 
 
-def _settings(each: Shown, size: SizeName) -> str:
+def settings(each: Shown, size: SizeName) -> str:
     rows = [row for row in each.rows if row.table_rows]
     if not rows:
         return ""
@@ -172,7 +172,7 @@ def _bytes_span(values: Sequence[int]) -> str:
     return format_bytes(low) if low == high else f"{format_bytes(low)} to {format_bytes(high)}"
 
 
-def _number(name: str) -> str:
+def number(name: str) -> str:
     """fig05a is 5a."""
     return name.removeprefix("fig").lstrip("0")
 

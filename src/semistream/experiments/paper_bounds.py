@@ -32,7 +32,7 @@ def front_stage_gain(scenario: Scenario) -> float:
 
     >>> scenario = Scenario(table_rows=100_000_000, memory_share=0.10, skew=1.0)
     >>> round(front_stage_gain(scenario), 2)
-    3.73
+    3.82
     """
     setting, M = scenario.setting(READS_ONLY), float(scenario.memory_bytes)
     best = cmeshjoin.best_h_R_of_eq_4(setting, M)

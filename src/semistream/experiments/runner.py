@@ -13,6 +13,7 @@ import inspect
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -27,6 +28,7 @@ from semistream.errors import SemistreamError
 from semistream.experiments.figure import Figure, Results, SizeName
 from semistream.experiments.tasks import Result, Task, config_of, key_of
 
+_WATCH_S = 2.0
 # What a result follows from, beside its task's class.
 _PACKAGES = (
     "core", "cost_model", "master_table", "workloads", "waiting_room", "front_stage", "access_path", "shedding",
@@ -169,7 +171,9 @@ def _performed(tasks: dict[str, Task], processes: int) -> Iterable[tuple[str, Do
     if not tasks:
         return
     others = set(active_children())
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_quiet)
+    pool = ProcessPoolExecutor(
+        processes, mp_context=get_context("spawn"), initializer=_serve, initargs=(os.getpid(),)
+    )
     try:
         futures: dict[Future[Done], str] = {pool.submit(_timed, task): key for key, task in tasks.items()}
         waiting = set(futures)
@@ -199,6 +203,13 @@ def _timed(task: Task) -> Done:
     )
 
 
-def _quiet() -> None:
-    """An interruption is the parent's to handle."""
+def _serve(parent: int) -> None:
+    """An interruption is the parent's to handle; and whoever has no parent any more has nobody to work for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -132,7 +132,8 @@ class Scenario:
         if self.keys == "weather":
             return _weather_profile(self.key_count, self.skew, self.seed)
         asked = self.key_count // (LOCALITY_INTERVALS if self.keys == "locality" else 1)
-        return zipf_profile(max(1, asked), float(self.skew))
+        present = zipf_profile(max(1, asked), float(self.skew))
+        return with_absent(present, self.absent) if self.absent else present
 
     def setting(self, device: DeviceProfile, sizes: Sizes | None = None) -> Setting:
         """The same as the cost models see it; by default with the papers' bytes for everything held."""
@@ -147,6 +148,14 @@ class Scenario:
             page_bytes=self.page_bytes,
             clustered=self.clustered,
         )
+
+
+def with_absent(present: KeyProfile, share: float) -> KeyProfile:
+    """Beside every key another one that R lacks, which takes `share` of its rows: what `AbsentKeys` draws."""
+    counts = np.concatenate((present.counts, present.counts))
+    probability = np.concatenate(((1 - share) * present.probability, share * present.probability))
+    order = np.argsort(-probability, kind="stable")
+    return KeyProfile.of(counts[order], probability[order])
 
 
 @lru_cache(maxsize=8)

@@ -23,6 +23,7 @@ from semistream.simulation.feed import Endless
 from semistream.simulation.run import DeviceCosts
 
 BEFORE, AFTER = 6, 14  # intervals
+PER_EXCHANGE = 4  # of the waiting room
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +107,8 @@ def _places(figure: Figure, size: SizeName) -> Iterator[tuple[str, str, GrowthTa
     for line in figure.series:
         scenario, variant = sweep.at(sweep.values[0], line)
         length = length_for(scenario, variant, sweep.patience)
-        length = replace(length, interval_rows=max(1, length.interval_rows))
+        exchange = length.interval_rows * length.intervals / sweep.patience.exchanges
+        length = replace(length, interval_rows=max(1, int(exchange / PER_EXCHANGE)))
         for appends in (True, False):
             for device in figure.devices:
                 label = line.name if appends else f"{line.name}, all of R from the beginning"

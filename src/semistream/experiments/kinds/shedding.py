@@ -91,12 +91,12 @@ class SheddingTask:
                 raise ConfigError(f"{name} has no queue to shed from.", hint="choose hybridjoin.")
             shedding = SheddingJoin(join.loop, join.room, spill, strategy=self.strategy)
             batches = stream.batches(self._arrivals())
-            wanted = int(self.exchanges * self.waiting_rows)
+            wanted = max(self.intervals, int(self.exchanges * self.waiting_rows))
             # Full before anything is shed: the first rows are as many as the room takes.
             for _ in range(int(self.waiting_rows / self._arrivals()) + 1):
                 shedding.offer(next(batches))
             intervals: list[dict[str, Any]] = []
-            warm_up = max(wanted, int(self.seen * self.cached_rows))
+            warm_up = max(int(self.waiting_rows), int(self.seen * self.cached_rows))
             for number in range(self.intervals + 1):
                 begun = JoinMetrics(**{each: getattr(join.metrics, each) for each in METRIC_NAMES})
                 shed_rows, iterations = shedding.shed_rows_total, 0
