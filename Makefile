@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-large bench-core bench-peers format clean
+.PHONY: help demo test check bench bench-large bench-core bench-peers figures figures-full format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1  \2/p' $(MAKEFILE_LIST)
@@ -37,6 +37,12 @@ bench-core: $(INSTALLED) ## the core alone on one processor, beside Polars and D
 bench-peers: $(INSTALLED) ## ours beside Spark, DuckDB, Polars, SQLite, PostgreSQL, RocksDB and Lance; under an hour
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers,spark]'
 	$(BIN)/semistream bench --peers
+
+figures: $(INSTALLED) ## the papers' figures with smaller tables, under a quarter of an hour: build/figures/index.html
+	$(BIN)/semistream figures
+
+figures-full: $(INSTALLED) ## the same with the papers' tables, under two hours; goes on where it was interrupted
+	$(BIN)/semistream figures --size full
 
 format: $(INSTALLED) ## format, and apply the lint fixes that are safe
 	$(BIN)/ruff check --fix-only .

@@ -115,6 +115,24 @@ def test_a_lookup_near_the_queues_start_serves_more_than_one_at_its_end(table: M
     assert tuned > 1.1 * untuned
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_under_overload_the_waiting_room_stays_full(table: MasterTable, strategy: str) -> None:
+    """Although now and then a read of R serves a single row."""
+    spill = Spill()
+    with start(table, "chybridjoin") as join:
+        run = shedding(join, spill, strategy)
+        run.offer(stream(0, 3000))
+        held = []
+        for number in range(1, 400):
+            run.offer(stream(number, 60))
+            for _ in run.iterate():
+                pass
+            held.append(join.room.count)
+        assert run.shed_rows_total > 0
+        assert min(held[20:]) > 0.7 * max(held)
+    spill.close()
+
+
 def test_lemma_1_the_probability_of_their_pages_falls_towards_those_who_waited_longest(
     table: MasterTable,
 ) -> None:

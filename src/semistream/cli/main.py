@@ -13,10 +13,10 @@ import traceback
 from collections.abc import Sequence
 
 import semistream
-from semistream.cli import bench, clean, demo, generate, info, join, plan, prepare, simulate, verify
+from semistream.cli import bench, clean, demo, figures, generate, info, join, plan, prepare, simulate, verify
 from semistream.errors import SemistreamError
 
-COMMANDS = (plan, prepare, info, join, verify, clean, generate, simulate, demo, bench)
+COMMANDS = (plan, prepare, info, join, verify, clean, generate, simulate, figures, demo, bench)
 STATUS_FAILED, STATUS_INTERRUPTED = 1, 130
 
 

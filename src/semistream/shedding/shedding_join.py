@@ -108,7 +108,10 @@ class SheddingJoin:
         return metrics.rows_matched + metrics.rows_unmatched
 
     def _balance(self) -> None:
-        too_many = self.backlog_rows - OVERLOAD * max(1, self._served_rows)
+        """Rows that the waiting room has space for are not too many: without them, a turn that happened to serve few rows
+        would leave the next one with few, and the room would run empty under overload."""
+        space = self._room.space(self._buffer[0].arrivals.row_bytes) if self._buffer else 0
+        too_many = self.backlog_rows - space - OVERLOAD * max(1, self._served_rows)
         if self._served_rows and too_many > 0:
             if self._strategy == "keep":
                 self._shed_arrivals(too_many)

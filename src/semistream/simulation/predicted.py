@@ -106,12 +106,14 @@ def compare(
     rows_per_key: float = 1.0,
     unmatched: float = 0.0,
     stream_row_bytes: float = 20.0,
+    model: str | None = None,
 ) -> Comparison:
     """The service rate of a run on the virtual clock beside that of the algorithm's model.
 
     keys: how often the stream asks for each key, as `cost_model.frequencies` or a sample has it. device: another
-    one than the run's own; see `Report.rows_per_s_on`.
+    one than the run's own; see `Report.rows_per_s_on`. model: the algorithm whose parts in other proportions ran.
     """
+    model = model or report.algorithm
     device, held = device or report.device, Held.of(report, table)
     setting = Setting(
         R_t=table.rows,
@@ -127,8 +129,8 @@ def compare(
         page_bytes=table.page_bytes,
     )
     # What is given replaces all that memory decides; a model only must not refuse.
-    M = max(float(report.memory_bytes), 2 * MODELS[report.algorithm].minimum_memory(setting))
-    found = _PREDICT[report.algorithm](setting, M, held)
+    M = max(float(report.memory_bytes), 2 * MODELS[model].minimum_memory(setting))
+    found = _PREDICT[model](setting, M, held)
     measured = (
         report.rows_per_s
         if device == report.device or report.clock == "wall"

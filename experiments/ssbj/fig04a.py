@@ -1,0 +1,31 @@
+"""003 Fig 4a: memory for a stream rate."""
+
+from semistream.experiments.figure import Axis, Figure, series
+from semistream.experiments.grids import sizes
+from semistream.experiments.kinds.memory_for_rate import MemoryForRate
+from semistream.experiments.scenario import Scenario
+
+FIGURE = Figure(
+    paper="ssbj",
+    name="fig04a",
+    title="Memory for a stream rate",
+    about="R has 20 million rows, the stream a skew of 1. "
+    "Keys of R have two rows each, and 37 % of the stream rows have a key that R lacks: the paper draws the keys of R at random with repetition, which leaves 37 % of them out and gives the others 1.6 rows on average.",
+    x=Axis(label="stream rate, rows/s", log=True),
+    y=Axis(label="memory, MiB", log=True),
+    kind=MemoryForRate(
+        memory_shares={
+            "full": (0.005, 0.01, 0.02, 0.05, 0.10, 0.20, 0.40),
+            "quick": (0.01, 0.02, 0.05, 0.10, 0.20, 0.40),
+            "tiny": (0.10, 0.80),
+        }
+    ),
+    series=series("meshjoin", "ssbj", "adaptive"),
+    sizes=sizes(
+        Scenario(table_rows=20_000_000, skew=1.0, rows_per_key=2, absent=0.37),
+        "rows_per_s",
+        (20_000, 40_000, 60_000, 80_000, 100_000, 150_000),
+        tiny=(50_000,),
+        scales={"full": 1, "quick": 20, "tiny": 400},
+    ),
+)
