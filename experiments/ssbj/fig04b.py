@@ -15,7 +15,7 @@ FIGURE = Figure(
     y=Axis(label="memory, MiB", log=True),
     kind=MemoryForRate(
         memory_shares={
-            "full": (0.01, 0.02, 0.05, 0.10, 0.20),
+            "full": (0.01, 0.02, 0.05, 0.10),
             "quick": (0.01, 0.02, 0.05, 0.10, 0.20, 0.40),
             "tiny": (0.10, 0.80),
         }
@@ -25,9 +25,9 @@ FIGURE = Figure(
         Scenario(table_rows=20_000_000, skew=1.0, rows_per_s=51_242.0, rows_per_key=2, absent=0.37),
         "table_rows",
         (20_000_000, 80_000_000),
-        quick=(20_000_000, 40_000_000, 80_000_000),
+        quick=(20_000_000, 80_000_000),
         tiny=(20_000_000, 80_000_000),
         to_x=1e-6,
-        scales={"full": 1, "quick": 20, "tiny": 400},
+        scales={"full": 1, "quick": 40, "tiny": 400},
     ),
 )

@@ -17,10 +17,10 @@ FIGURE = Figure(
     sizes=sizes(
         Scenario(table_rows=100_000_000, memory_share=0.01, skew=1.0, rows_per_key=2, absent=0.37),
         "buffer_pages",
-        (16, 128, 1024, 8192),
+        (4, 32, 128, 512, 1536),
         quick=(1, 2, 8, 32, 64, 96),
         tiny=(1, 8, 32),
-        scales={"full": 1, "quick": 100, "tiny": 2_000},
+        scales={"full": 5, "quick": 100, "tiny": 2_000},
         tiny_with={"memory_share": 0.2},
     ),
 )

@@ -12,7 +12,7 @@ from semistream.experiments.scenario import Scenario
 
 PATIENCE: dict[SizeName, Patience] = {
     "full": Patience(),
-    "quick": Patience(seen=20.0, fills=2.0, exchanges=1.0, cycles=13, cycle_intervals=5),
+    "quick": Patience(seen=20.0, fills=2.0, exchanges=1.0, cycles=9, cycle_intervals=3),
     "tiny": Patience(
         seen=3.0,
         fills=1.25,

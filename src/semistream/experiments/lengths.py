@@ -44,8 +44,8 @@ class Patience:
     fills: float = 2.0
     exchanges: float = 0.5
     rows_min: int = 20_000
-    cycles: int = 9
-    cycle_intervals: int = 3
+    cycles: int = 6
+    cycle_intervals: int = 2
     steps_max: int = 200_000
     seconds: float = 60.0
     intervals: int = 5
