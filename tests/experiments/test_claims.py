@@ -46,6 +46,8 @@ def test_a_claim_is_judged_at_its_place_and_on_its_device() -> None:
 def test_a_series_that_was_not_measured_is_no_failure_of_the_paper() -> None:
     claim = Claim(says="..", rule="ratio", first="ssbj", second="meshjoin", claimed=2.0)
     assert judge(claim, ROWS, {}).verdict.grade is Grade.MISSING
+    elsewhere = Claim(**{**vars(RATIO), "at": 5.0})
+    assert judge(elsewhere, ROWS, {}).verdict.grade is Grade.MISSING
 
 
 def test_a_claim_beyond_the_papers_own_bound_says_so() -> None:

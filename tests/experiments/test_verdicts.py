@@ -17,6 +17,7 @@ YES, HALF, NO, MISSING = Grade.REPRODUCED, Grade.DIRECTION, Grade.NOT, Grade.MIS
     [
         (6.5, 6.5, YES), (5.3, 6.5, YES), (7.7, 6.5, YES), (4.0, 6.5, HALF), (9.0, 6.5, HALF), (1.01, 6.5, HALF),
         (0.9, 6.5, NO), (1.0, 6.5, NO), (0.5, 0.45, YES), (0.9, 0.45, HALF), (1.2, 0.45, NO),
+        (0.95, 1.1, NO), (1.05, 0.9, NO), (0.99, 1.0, YES), (0.7, 1.0, NO), (1.4, 1.0, NO),
         (math.nan, 6.5, MISSING), (math.inf, 6.5, MISSING),
     ],
 )  # fmt: skip

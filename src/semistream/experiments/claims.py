@@ -47,7 +47,7 @@ _NEEDS = {
 class Claim:
     """says: in a sentence. rule: in RULES. first, second: series; with `second`, rises and falls judge first / second.
 
-    at: the place on the x axis, in the paper's unit; None: the highest there is. against: with it, a ratio is that of `first`
+    at: the place on the x axis, in the paper's unit; None: the highest there is. Elsewhere nothing is judged. against: with it, a ratio is that of `first`
     at the one place over `first` at the other. claimed: the paper's number.
     tolerance, slack: of the rule. bound: in PAPER_BOUNDS, what the paper's own cost model allows at most.
     device: where it is judged; the paper's machine had a hard disk.
@@ -150,7 +150,8 @@ def _place(claim: Claim, curves: dict[str, Curve], at: float | None) -> float:
         return math.nan
     if at is None:
         return max(places)
-    return min(places, key=lambda x: abs(x - at))
+    nearest = min(places, key=lambda x: abs(x - at))
+    return nearest if math.isclose(nearest, at, rel_tol=0.01) else math.nan
 
 
 def _verdict(claim: Claim, curves: dict[str, Curve], rows: Sequence[Row], x: float) -> Verdict:

@@ -2,7 +2,7 @@
 
 | rule | reproduced | direction only | not reproduced |
 |---|---|---|---|
-| ratio | measured / claimed within 1 +- tolerance | on the claimed side of 1 | on the other side |
+| ratio | measured / claimed within 1 +- tolerance, on the claimed side of 1 | on that side | on the other side |
 | level | within claimed * (1 +- tolerance) | within claimed * (1 +- 3 tolerance) | farther off |
 | above | first > second everywhere | at most places, and on (geometric) average | else |
 | rises, falls | every step in that direction, or less than `slack` against it | the last against the first | else |
@@ -47,14 +47,10 @@ DIRECTION_FACTOR = 3  # tolerances that a level may be off and still count as di
 def ratio(measured: float, claimed: float, *, tolerance: float) -> Verdict:
     if not math.isfinite(measured):
         return Verdict(grade=Grade.MISSING, measured="nothing was measured there")
-    text = f"{measured:.3g} times"
-    if abs(measured / claimed - 1) <= tolerance:
-        grade = Grade.REPRODUCED
-    elif (measured > 1) == (claimed > 1):
-        grade = Grade.DIRECTION
-    else:
-        grade = Grade.NOT
-    return Verdict(grade=grade, measured=text, value=measured)
+    same_side = claimed == 1 or (measured > 1) == (claimed > 1)
+    near = abs(measured / claimed - 1) <= tolerance
+    grade = _graded(near and same_side, same_side and claimed != 1)
+    return Verdict(grade=grade, measured=f"{measured:.3g} times", value=measured)
 
 
 def level(measured: float, claimed: float, *, tolerance: float) -> Verdict:
