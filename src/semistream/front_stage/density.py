@@ -31,7 +31,8 @@ SLACK_SHARE = 1 / 48  # freed by a compaction, so that the next one is not due a
 SLOTS_PER_ENTRY = 5 / 4
 SLOT_BYTES = 4 * SLOTS_PER_ENTRY
 ENTRY_SHARE_MAX = 1 / 8  # of the arena that one key may take
-MEMORY = 15 / 16  # of the hit ratio, from step to step
+MEMORY = 15 / 16  # of the hit ratio, from weighing to weighing
+WEIGHED_SHARE = 1 / 4  # as many rows as this part of the entries come between two weighings
 SIZE_MIN_BYTES = HEADER_BYTES + 16384
 SIZE_MAX_BYTES = 8 << 30  # positions are 31 bits of 4-byte units
 
@@ -76,6 +77,7 @@ class DensityFrontStage:
         self._reservation = reservation
         self._split = split or FixedSplit(front_bytes=region.size_bytes)
         self._seen = self._answered = 0.0
+        self._unweighed = 0
         self._cycles = 0
         self._decode_bytes = decode_bytes // 2  # rows that are not inserted after all are filtered by a copy
         self._words = region.bytes[:HEADER_BYTES].view(np.uint64)
@@ -102,6 +104,7 @@ class DensityFrontStage:
         )  # fmt: skip
         self._count_rows(present + absent)
         self._seen += probed - nulls
+        self._unweighed += probed
         self._answered += present + absent
         return Answers(entries=entries[:probed], present=present, absent=absent, nulls=nulls, probes=probed)
 
@@ -180,7 +183,11 @@ class DensityFrontStage:
         return (size_bytes - HEADER_BYTES - 64 * self._lines) // 8 * 8
 
     def _weigh(self) -> None:
-        """Says what the last byte is worth, and takes or gives back what follows from it."""
+        """Says what the last byte is worth, and takes or gives back what follows from it: all entries are moved then, so
+        it is not done for few rows."""
+        if self._unweighed < WEIGHED_SHARE * float(self._words[_ENTRIES]):
+            return
+        self._unweighed = 0
         hit_ratio = self._answered / self._seen if self._seen else 0.0
         self._split.weigh(hits_per_byte=self._hits_per_byte, hit_ratio=hit_ratio)
         self._seen, self._answered = MEMORY * self._seen, MEMORY * self._answered
