@@ -16,7 +16,7 @@ demo: $(INSTALLED) ## the whole way once, with verification, in about three minu
 	$(BIN)/semistream demo
 
 test: $(INSTALLED) ## every test, Spark included
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 
 check: $(INSTALLED) ## format, lint, types, import direction
 	$(BIN)/ruff format --check .

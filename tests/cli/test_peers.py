@@ -20,6 +20,7 @@ def test_options_that_do_not_fit_are_explained() -> None:
 
 def test_a_run_shows_a_table_and_writes_json_and_figures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    pytest.importorskip("duckdb", reason="duckdb is not installed; it comes with the extra `peers`")
     ran = semistream(
         "bench", "--peers", "--peer", "ours,duckdb", "--table-rows", "20000", "--batch-rows", "1000",
         "--memory-share", "1.5", cwd=tmp_path,

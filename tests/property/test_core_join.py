@@ -224,7 +224,7 @@ def test_rows_that_wait_where_their_keys_are(tmp_path: Path, kind: str, how: str
     count = 200_000
     numbers = np.random.default_rng(3).zipf(1.3, count) * 2654435761 % 40_000
     keys = pa.array(numbers) if kind == "int64" else pa.array([f"customer {n:09d}" for n in numbers])
-    master = pa.table({"k": keys.unique().slice(0, 15_000), "v": pa.array(range(15_000))})
+    master = pa.table({"k": keys.unique().slice(0, 10_000), "v": pa.array(range(10_000))})
     stream = pa.table({"k": keys, "id": pa.array(range(count))})
     table = build_store(master, tmp_path / "s", key="k", shards=2)
     found, metrics = lookup(
@@ -236,7 +236,10 @@ def test_rows_that_wait_where_their_keys_are(tmp_path: Path, kind: str, how: str
         costs=DeviceCosts(HDD2012, table.page_bytes),
     )
     assert metrics.cycles > 1
-    assert metrics.scans > 2 * metrics.cycles
+    if (
+        kind == "string"
+    ):  # rows of eight bytes are so many to a room that it is not worth stepping from part to part
+        assert metrics.scans > 2 * metrics.cycles
     assert found == joined(stream, master, stream_key=["k"], master_key=["k"], how=how)
 
 

@@ -11,7 +11,6 @@ from tests.oracle import bag, joined
 from semistream.peers.contract import Setting
 from semistream.peers.oracle import expected_rows
 from semistream.peers.process import PeerProcess
-from semistream.peers.registry import PEERS
 from semistream.peers.worker import Turn
 from semistream.workloads.tables import KEY, StreamConfig, TableConfig, stream_batch, write_table
 from semistream.workloads.zipf import ZipfConfig, ZipfKeys
@@ -19,7 +18,9 @@ from semistream.workloads.zipf import ZipfConfig, ZipfKeys
 ROWS = 40_000
 
 
-@pytest.mark.parametrize("name", [name for name, entry in PEERS.items() if entry.family == "spark"])
+@pytest.mark.parametrize(
+    "name", ["ours_spark", "spark_cached"]
+)  # the others differ from the second by a hint
 def test_a_query_gives_the_rows_of_the_plain_join_and_times_its_batches(name: str, tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -45,5 +46,6 @@ def test_a_query_gives_the_rows_of_the_plain_join_and_times_its_batches(name: st
             )
             assert len(timed.seconds) == 2
             assert min(timed.seconds) > 0
-            if is_cold and timed.resident_share < 0.99:  # else a file system that keeps its files in memory
+            # A table that is cached has no files to drop, and some file systems keep theirs in memory.
+            if is_cold and timed.resident_share is not None and timed.resident_share < 0.99:
                 assert timed.resident_share < 0.05

@@ -7,6 +7,7 @@ import itertools
 import os
 import tracemalloc
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -267,3 +268,10 @@ def test_a_writer_needs_no_more_memory_for_more_rows() -> None:
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert max(peaks) < 4 << 20
+
+
+def test_a_file_that_says_it_has_no_checksums_is_not_believed(tmp_path: Path) -> None:
+    with patch("semistream.master_table.builder.secrets.randbelow", return_value=2**64 - 1):
+        table = build_store(small_table(pa.int64()), tmp_path / "s", key="k")
+    with pytest.raises(CorruptionError, match="footer"):
+        table.open_shard(0)

@@ -62,7 +62,7 @@ class Exchange:
     >>> exchange = Exchange(2400, front_bytes=1200, front_bytes_min=100, room_bytes_min=100, reading=scanned)
     >>> exchange.weigh(hits_per_byte=lambda: 1e-9, hit_ratio=0.2)
     >>> exchange.front_bytes, exchange.room_bytes
-    (1100, 1300)
+    (1104, 1296)
     """
 
     def __init__(

@@ -73,7 +73,8 @@ def _rate(setting: Setting, h: float, waiting: float) -> float:
         setting.device.seconds(whole) / swept,
     )
     row = Counts(appends=1.0, removals=1.0, rows_in=1.0, rows_out=setting.output_rows)
-    work, rows = front_stage.with_hits(setting, row, 1.0, h)
+    # Who caches nothing looks nothing up.
+    work, rows = front_stage.with_hits(setting, row, 1.0, h) if h > 0 else (row, 1.0)
     return rows / (setting.device.seconds(work) + reads_s)
 
 
