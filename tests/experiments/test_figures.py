@@ -62,7 +62,8 @@ def test_nobody_exceeds_the_clairvoyant(figure: Figure, ran: Ran) -> None:
     for row in rows:
         # In so short a run adaptive's room is still filling, and rows count when they come in.
         if row.source == "measured" and row.series in plain - {"adaptive"}:
-            slack = 1.05  # intervals are short, so that a sample's hits are above or below their mean
+            # Intervals are short: a sample's hits are above or below their mean, and rows count before their output does.
+            slack = 1.07
             assert row.value <= slack * bounds[row.device, row.x], row
 
 
